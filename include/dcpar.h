@@ -39,10 +39,8 @@
 
 #if defined(__GNUC__)
 #define DCPAR_API __attribute__((visibility("default")))
-#define DCPAR_PRINTF(format, first) __attribute__((format(printf, format, first)))
 #else
 #define DCPAR_API
-#define DCPAR_PRINTF(format, first)
 #endif
 
 #ifdef __cplusplus

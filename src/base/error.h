@@ -4,6 +4,12 @@
 
 #include "dcpar.h"
 
+#if defined(__GNUC__)
+#define DCPAR_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define DCPAR_PRINTF(text, first)
+#endif
+
 /* Writes one sentence into `error` (which may be NULL) and returns `status`, so that callers can write
  * `return dcpar_fail(error, DCPAR_INVALID, "row %lld has length %lld", ...)`. */
 dcpar_status dcpar_fail(dcpar_error *error, dcpar_status status, const char *format, ...) DCPAR_PRINTF(3, 4);
