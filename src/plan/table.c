@@ -1,0 +1,92 @@
+#include "plan/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "plan/profile.h"
+
+bool dcpar_shape_at(const dcpar_profile *profile, int64_t length, int32_t sp, int32_t batch, int64_t memory,
+                    bool recompute_all, dcpar_shape *out) {
+    const int32_t layers = dcpar_profile_get_info(profile)->layers;
+    dcpar_point point;
+    if (!dcpar_profile_point(profile, length, sp, batch, &point)) return false;
+    const int32_t fewest = dcpar_point_recompute(&point, layers, memory);
+    if (fewest < 0) return false;
+    const int32_t recompute = recompute_all ? layers : fewest;
+    const dcpar_cost cost = dcpar_point_cost(&point, layers, recompute);
+    *out = (dcpar_shape){cost.seconds, cost.bytes, recompute};
+    return true;
+}
+
+/* Fills the shapes of one (bucket, width) into `room` (its first element stays unused); returns how many fit. */
+static int32_t fill_shapes(const dcpar_profile *profile, int64_t bound, int32_t sp, int64_t count, int64_t memory,
+                           bool recompute_all, dcpar_shape *room) {
+    int32_t most = dcpar_profile_most_batch(profile, bound, sp);
+    if (most > DCPAR_MOST_BATCH) most = DCPAR_MOST_BATCH;
+    if (most > count) most = (int32_t)count;
+    int32_t batch = 1;
+    while (batch <= most && dcpar_shape_at(profile, bound, sp, batch, memory, recompute_all, &room[batch])) ++batch;
+    return batch - 1;
+}
+
+static int32_t best_batch(const dcpar_shapes *shapes) {
+    int32_t best = shapes->most > 0 ? 1 : 0;
+    for (int32_t batch = 2; batch <= shapes->most; ++batch)
+        if (shapes->shape[batch].seconds / batch < shapes->shape[best].seconds / best) best = batch;
+    return best;
+}
+
+dcpar_status dcpar_table_create(const dcpar_profile *profile, const dcpar_buckets *buckets, const int64_t *counts,
+                                const int32_t *widths, int32_t width_count, int64_t memory, bool recompute_all,
+                                dcpar_table *table, dcpar_error *error) {
+    memset(table, 0, sizeof *table);
+    const int32_t count = dcpar_buckets_count(buckets);
+    const size_t cells = (size_t)count * (size_t)width_count;
+    table->buckets = count;
+    table->widths = width_count;
+    memcpy(table->width, widths, (size_t)width_count * sizeof *widths);
+    table->bound = malloc((size_t)count * sizeof *table->bound);
+    table->shapes = calloc(cells, sizeof *table->shapes);
+    table->storage = malloc(cells * (DCPAR_MOST_BATCH + 1) * sizeof *table->storage);
+    if (table->bound == NULL || table->shapes == NULL || table->storage == NULL) {
+        dcpar_table_destroy(table);
+        return dcpar_fail_memory(error, "the table of micro-batch costs");
+    }
+    size_t used = 0;
+    for (int32_t bucket = 0; bucket < count; ++bucket) {
+        table->bound[bucket] = dcpar_buckets_bound(buckets, bucket);
+        for (int32_t width = 0; width < width_count; ++width) {
+            dcpar_shapes *shapes = &table->shapes[bucket * width_count + width];
+            shapes->shape = table->storage + used;
+            shapes->most = fill_shapes(profile, table->bound[bucket], widths[width], counts[bucket], memory,
+                                       recompute_all, shapes->shape);
+            shapes->best = best_batch(shapes);
+            used += (size_t)shapes->most + 1;
+        }
+    }
+    return DCPAR_OK;
+}
+
+void dcpar_table_destroy(dcpar_table *table) {
+    free(table->bound);
+    free(table->shapes);
+    free(table->storage);
+    memset(table, 0, sizeof *table);
+}
+
+bool dcpar_table_choice(const dcpar_table *table, int32_t bucket, int32_t *width, int32_t *batch) {
+    double least = INFINITY;
+    for (int32_t w = 0; w < table->widths; ++w) {
+        const dcpar_shapes *shapes = dcpar_table_at(table, bucket, w);
+        if (shapes->most == 0) continue;
+        const double cost = table->width[w] * shapes->shape[shapes->best].seconds / shapes->best;
+        if (cost < least) {
+            least = cost;
+            *width = w;
+            *batch = shapes->best;
+        }
+    }
+    return least < INFINITY;
+}

@@ -1,0 +1,49 @@
+/* What every micro-batch shape of a planner costs: one table, made once, from which policies only read. */
+#ifndef DCPAR_PLAN_TABLE_H
+#define DCPAR_PLAN_TABLE_H
+
+#include "dcpar.h"
+
+/* One (bucket, width, batch) with the number of recomputed layers that Algorithm 1 gives it. */
+typedef struct dcpar_shape {
+    double seconds;
+    int64_t bytes;
+    int32_t recompute;
+} dcpar_shape;
+
+/* The shapes of one (bucket, width): shape[b] for b = 1 .. most. most = 0: nothing fits. */
+typedef struct dcpar_shapes {
+    int32_t most;
+    int32_t best; /* the batch with the least seconds a sequence */
+    dcpar_shape *shape;
+} dcpar_shapes;
+
+typedef struct dcpar_table {
+    int32_t buckets, widths;
+    int32_t width[64];     /* SP sizes, increasing, each divides the next */
+    int64_t *bound;        /* [buckets] padded length */
+    dcpar_shapes *shapes;  /* [buckets * widths] */
+    dcpar_shape *storage;
+} dcpar_table;
+
+/* No micro-batch holds more sequences than this: beyond it nothing is gained, and tables stay small. */
+#define DCPAR_MOST_BATCH 1024
+
+/* `counts[bucket]` is how many sequences there are: larger batches are not needed. */
+dcpar_status dcpar_table_create(const dcpar_profile *profile, const dcpar_buckets *buckets, const int64_t *counts,
+                                const int32_t *widths, int32_t width_count, int64_t memory, bool recompute_all,
+                                dcpar_table *table, dcpar_error *error);
+void dcpar_table_destroy(dcpar_table *table);
+
+static inline const dcpar_shapes *dcpar_table_at(const dcpar_table *table, int32_t bucket, int32_t width) {
+    return &table->shapes[bucket * table->widths + width];
+}
+
+/* The shape of one (length, sp, batch) within `memory`; false when it does not fit. */
+bool dcpar_shape_at(const dcpar_profile *profile, int64_t length, int32_t sp, int32_t batch, int64_t memory,
+                    bool recompute_all, dcpar_shape *out);
+
+/* The width and batch of `bucket` with the least rank-seconds a sequence; false when nothing fits. */
+bool dcpar_table_choice(const dcpar_table *table, int32_t bucket, int32_t *width, int32_t *batch);
+
+#endif
