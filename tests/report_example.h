@@ -66,10 +66,11 @@ static inline int64_t example_plan(report_example *example, dcpar_report_box *bo
         if (quality == 1)
             while (sp * 2 <= world && sp < 2) sp *= 2;
         const int64_t batch = padded >= 4096 ? 1 : 4096 / padded;
+        const double filled = 0.8 + 0.2 * dcpar_random_unit(seed, 3, (uint64_t)row);
         const double work = (double)(padded * batch) * (1 + (double)padded / 24000);
         *box = (dcpar_report_box){.sp = sp, .recompute = padded > 8192 ? 6 : padded > 4096 ? 2 : 0,
                                   .padded_length = padded, .sequences = batch,
-                                  .tokens = (int64_t)((double)(padded * batch) * (0.8 + 0.2 * dcpar_random_unit(seed, 3, (uint64_t)row)))};
+                                  .tokens = (int64_t)((double)(padded * batch) * filled)};
         box->planned_seconds = work / 30000 / sp * (1 + 0.12 * log2(sp)) + 0.01;
         tokens += box->tokens;
     }
@@ -118,7 +119,8 @@ static inline void example_fill_iterations(report_example *example, int policy, 
         iterations[i] = (dcpar_report_iteration){
             .iteration = i, .tokens = (int64_t)((1 + 0.2 * wide) * 24000 * example->report.world),
             .loss = 2.1 + 7 * exp(-(double)i / ((double)count / 4)) + 0.5 * noise,
-            .seconds = seconds[policy] * (1 + 0.2 * wide + 0.05 * noise), .predicted_seconds = seconds[policy] * (1 + 0.2 * wide),
+            .seconds = seconds[policy] * (1 + 0.2 * wide + 0.05 * noise),
+            .predicted_seconds = seconds[policy] * (1 + 0.2 * wide),
             .idle_ratio = idle[policy] + 0.01 * noise, .predicted_idle_ratio = idle[policy] * 0.9,
             .gradient_norm = 1 + noise, .learning_rate = 3e-4, .peak_bytes = (INT64_C(37) << 27) + policy * (1 << 28),
             .predicted_peak_bytes = INT64_C(39) << 27};

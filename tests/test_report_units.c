@@ -80,7 +80,8 @@ static void exact_numbers_read_back_as_the_same_double(void **state) {
 
 static void no_number_overflows_its_text(void **state) {
     (void)state;
-    const double values[] = {0, -1e-320, 1e-12, 0.9994999, 9.9949999, 99.9499, 999.499, 1e6, 1e14, 1e15, 1e22, -1.7e308};
+    const double values[] = {0,       -1e-320, 1e-12, 0.9994999, 9.9949999, 99.9499,
+                             999.499, 1e6,     1e14,  1e15,      1e22,      -1.7e308};
     for (size_t i = 0; i < sizeof values / sizeof *values; ++i) {
         char text[DCPAR_UNIT_TEXT];
         assert_true(strlen(dcpar_text_count(values[i], text)) < 24);

@@ -8,10 +8,10 @@
  * white text, and told apart with the common kinds of colour blindness. c0..c6 are policies, cb the baseline. */
 static const char *const style[] = {
     ":root{color-scheme:light dark;--page:#fcfcfb;--ink:#1c2126;--soft:#59626c;--faint:#d9dde1;--card:#f2f4f5;"
-    "--idle:#e9ebee;--hatch:#b9c0c7;--step:#9aa3ac;--end:#1c2126;--cb:#6b747d;--c0:#2a78c8;--c1:#c05a00;--c2:#0a7c66;"
+    "--idle:#e9ebee;--hatch:#a7afb8;--step:#9aa3ac;--end:#1c2126;--cb:#6b747d;--c0:#2a78c8;--c1:#c05a00;--c2:#0a7c66;"
     "--c3:#8e3a9e;--c4:#b3173f;--c5:#7c6a00;--c6:#1d2f7a}\n",
     "@media (prefers-color-scheme:dark){:root{--page:#14171a;--ink:#e6e9ec;--soft:#a2abb4;--faint:#343b42;"
-    "--card:#1d2226;--idle:#23282d;--hatch:#4a535c;--step:#79838d;--end:#f2f4f5;--cb:#a2abb4;--c0:#6db3ff;--c1:#ff9d52;"
+    "--card:#1d2226;--idle:#23282d;--hatch:#5b6570;--step:#5f6973;--end:#f2f4f5;--cb:#a2abb4;--c0:#6db3ff;--c1:#ff9d52;"
     "--c2:#4fd1b3;--c3:#d58be3;--c4:#ff7c95;--c5:#d9c64f;--c6:#9db2ff}}\n",
     "*{box-sizing:border-box}\n"
     "body{margin:0;background:var(--page);color:var(--ink);font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,"
@@ -45,7 +45,7 @@ static const char *const style[] = {
     ".legend{display:flex;flex-wrap:wrap;gap:4px 20px;margin:8px 0;padding:0;list-style:none;font-size:14px}\n"
     ".legend li{display:flex;align-items:center;gap:7px}\n.legend svg{flex:none}\n",
     "svg{display:block;font:12px system-ui,-apple-system,'Segoe UI',Roboto,Arial,sans-serif}\n"
-    ".chart{width:100%;height:auto}\n.broad{min-width:760px}\n.narrow{min-width:400px}\n"
+    ".chart{width:100%;height:auto}\n.broad{min-width:760px}\n.narrow{min-width:320px}\n"
     "svg text{fill:var(--soft)}\nsvg .strong{fill:var(--ink)}\n"
     "svg .m{text-anchor:middle}\nsvg .e{text-anchor:end}\n"
     ".grid{stroke:var(--faint);stroke-width:1}\n.axis{stroke:var(--soft);stroke-width:1}\n"
@@ -62,11 +62,13 @@ static const char *const style[] = {
     ".step{fill:var(--step)}\n.end{stroke:var(--end);stroke-width:2}\n",
     "@media (max-width:640px){main{padding:20px 14px 48px}h1{font-size:24px}.lead{font-size:18px}"
     ".facts,.words{grid-template-columns:minmax(0,1fr);gap:0}.facts dd,.words dd{margin-bottom:6px}}\n"
-    "@media print{:root{color-scheme:light;--page:#fff;--ink:#000;--soft:#444;--faint:#ccc;--card:#f4f4f4;--idle:#f0f0f0;"
-    "--hatch:#aaa;--step:#999;--end:#000;--cb:#666;--c0:#2a78c8;--c1:#c05a00;--c2:#0a7c66;--c3:#8e3a9e;--c4:#b3173f;"
+    "@media print{:root{color-scheme:light;--page:#fff;--ink:#000;--soft:#444;--faint:#ccc;--card:#f4f4f4;"
+    "--idle:#f0f0f0;--hatch:#aaa;--step:#999;--end:#000;--cb:#666;--c0:#2a78c8;--c1:#c05a00;--c2:#0a7c66;--c3:#8e3a9e;--c4:#b3173f;"
     "--c5:#7c6a00;--c6:#1d2f7a}main{max-width:none;padding:0}body{font-size:12px;print-color-adjust:exact;"
-    "-webkit-print-color-adjust:exact}figure,table,.facts{break-inside:avoid}h2,h3{break-after:avoid}"
-    ".broad,.narrow{min-width:0}table{font-size:11px}}\n",
+    "-webkit-print-color-adjust:exact}figure,table,.facts{break-inside:avoid}h2,h3,.legend{break-after:avoid}"
+    "h2{margin-top:28px}.lead{font-size:16px}.wide{overflow:visible}.broad,.narrow{min-width:0}"
+    ".pair{grid-template-columns:1fr 1fr}table,tbody th{font-size:10px}thead th{font-size:9px}"
+    "th,td{padding-left:8px}}\n",
 };
 
 /* The bytes of the UTF-8 character at `text` that XML allows, or 0. */

@@ -1,6 +1,7 @@
 #include "report/page.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -11,6 +12,24 @@
 
 /* Writes printf-formatted text that is known to need no escaping. */
 #define PUT(...) fprintf(file, __VA_ARGS__)
+
+/* The same for sentences: a number stays on one line with the unit or word after it. */
+static void write_sentence(FILE *file, const char *format, ...) DCPAR_PRINTF(2, 3);
+
+static void write_sentence(FILE *file, const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    for (const char *at = text; *at != '\0'; ++at) {
+        const bool after_number = at > text && at[-1] >= '0' && at[-1] <= '9';
+        if (*at == ' ' && after_number)
+            fputs("\xc2\xa0", file);
+        else
+            fputc(*at, file);
+    }
+}
 
 /* ------------------------------------------------------------------------------------------------ what ran */
 
@@ -43,12 +62,12 @@ static void write_single_result(FILE *file, const dcpar_report *report, const dc
     const dcpar_figures *one = &figures[policy];
     char number[DCPAR_UNIT_TEXT], rate[DCPAR_UNIT_TEXT];
     write_name(file, report, policy);
-    PUT(" %s %s %s at %s tokens per second", one->measured ? "ran" : "planned",
-        dcpar_text_integer(one->iterations, number), one->iterations == 1 ? "iteration" : "iterations",
-        dcpar_text_count(one->throughput, rate));
+    write_sentence(file, " %s %s %s at %s tokens per second", one->measured ? "ran" : "planned",
+                   dcpar_text_integer(one->iterations, number), one->iterations == 1 ? "iteration" : "iterations",
+                   dcpar_text_count(one->throughput, rate));
     if (isfinite(known_idle(one)))
-        PUT("; its ranks %s idle %s of the time", one->measured ? "were" : "would be",
-            dcpar_text_percent(known_idle(one), number));
+        write_sentence(file, "; its ranks %s idle %s of the time", one->measured ? "were" : "would be",
+                       dcpar_text_percent(known_idle(one), number));
     PUT(".");
 }
 
@@ -57,15 +76,16 @@ static void write_comparison(FILE *file, const dcpar_report *report, const dcpar
     char ratio[DCPAR_UNIT_TEXT], first[DCPAR_UNIT_TEXT], second[DCPAR_UNIT_TEXT];
     const bool measured = figures[best].measured;
     write_name(file, report, best);
-    PUT(" %s %s times as many tokens per second as ", measured ? "trained on" : "is planned to train on",
-        dcpar_text_fixed(figures[best].throughput / figures[other].throughput, 2, ratio));
+    write_sentence(file, " %s %s times as many tokens per second as ",
+                   measured ? "trained on" : "is planned to train on",
+                   dcpar_text_fixed(figures[best].throughput / figures[other].throughput, 2, ratio));
     write_name(file, report, other);
-    PUT(" (%s against %s)", dcpar_text_count(figures[best].throughput, first),
-        dcpar_text_count(figures[other].throughput, second));
+    write_sentence(file, " (%s against %s)", dcpar_text_count(figures[best].throughput, first),
+                   dcpar_text_count(figures[other].throughput, second));
     if (isfinite(known_idle(&figures[best])) && isfinite(known_idle(&figures[other])))
-        PUT("; its ranks %s idle %s of the time instead of %s", measured ? "were" : "would be",
-            dcpar_text_percent(known_idle(&figures[best]), first),
-            dcpar_text_percent(known_idle(&figures[other]), second));
+        write_sentence(file, "; its ranks %s idle %s of the time instead of %s", measured ? "were" : "would be",
+                       dcpar_text_percent(known_idle(&figures[best]), first),
+                       dcpar_text_percent(known_idle(&figures[other]), second));
     PUT(".");
 }
 
@@ -172,32 +192,41 @@ static dcpar_status write_loss(FILE *file, const dcpar_report *report, dcpar_err
     DCPAR_TRY(write_loss_chart(file, report, DCPAR_LOSS_OVER_SECONDS, "Over time: how soon it was learnt", error));
     PUT("</div>\n");
     if (most > DCPAR_LOSS_POINTS)
-        PUT("<p class=\"soft\">Lines are means over neighbouring iterations, weighted with their tokens; faint lines are "
-            "the single iterations.</p>\n");
+        PUT("<p class=\"soft\">Lines are means over neighbouring iterations, weighted with their tokens; faint lines "
+            "are the single iterations.</p>\n");
     PUT("</section>\n");
     return DCPAR_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- lengths */
 
+/* One entry of a legend: a patch of colour and what it means. */
+static void write_swatch(FILE *file, const char *class_name, const char *meaning) {
+    PUT("<li><svg width=\"22\" height=\"14\"><rect class=\"%s\" width=\"22\" height=\"14\" /></svg>%s</li>\n", class_name,
+        meaning);
+}
+
 static void write_length_facts(FILE *file, const dcpar_length_facts *facts) {
     char count[DCPAR_UNIT_TEXT], tokens[DCPAR_UNIT_TEXT], median[DCPAR_UNIT_TEXT], most[DCPAR_UNIT_TEXT],
         longest[DCPAR_UNIT_TEXT], share[DCPAR_UNIT_TEXT];
-    PUT("<p>%s sequences with %s tokens. Half of them have at most %s tokens, 99 %% at most %s, the longest %s. "
-        "The longest 1 %% of the sequences hold %s of all tokens.",
-        dcpar_text_integer(facts->count, count), dcpar_text_count((double)facts->tokens, tokens),
-        dcpar_text_integer(facts->median, median), dcpar_text_integer(facts->percentile_99, most),
-        dcpar_text_integer(facts->longest, longest), dcpar_text_percent(facts->longest_share, share));
-    if (facts->empty > 0) PUT(" Empty sequences, left out here: %s.", dcpar_text_integer(facts->empty, count));
+    PUT("<p>");
+    write_sentence(file,
+                   "%s sequences with %s tokens. Half of them have at most %s tokens, 99 %% at most %s, the longest "
+                   "%s. The longest 1 %% of the sequences hold %s of all tokens.",
+                   dcpar_text_integer(facts->count, count), dcpar_text_count((double)facts->tokens, tokens),
+                   dcpar_text_integer(facts->median, median), dcpar_text_integer(facts->percentile_99, most),
+                   dcpar_text_integer(facts->longest, longest), dcpar_text_percent(facts->longest_share, share));
+    if (facts->empty > 0)
+        write_sentence(file, " Empty sequences, left out here: %s.", dcpar_text_integer(facts->empty, count));
     PUT("</p>\n");
 }
 
 static dcpar_status write_lengths(FILE *file, const dcpar_report *report, dcpar_error *error) {
     if (report->lengths == NULL || report->length_count == 0) return DCPAR_OK;
-    PUT("<section>\n<h2>Lengths of the sequences</h2>\n<ul class=\"legend\">\n"
-        "<li><svg width=\"14\" height=\"14\"><rect class=\"h0\" width=\"14\" height=\"14\" /></svg>share of sequences</li>\n"
-        "<li><svg width=\"14\" height=\"14\"><rect class=\"h1\" width=\"14\" height=\"14\" /></svg>share of tokens</li>\n"
-        "</ul>\n<figure><div class=\"wide\">\n");
+    PUT("<section>\n<h2>Lengths of the sequences</h2>\n<ul class=\"legend\">\n");
+    write_swatch(file, "h0", "share of sequences");
+    write_swatch(file, "h1", "share of tokens");
+    PUT("</ul>\n<figure><div class=\"wide\">\n");
     dcpar_length_facts facts;
     DCPAR_TRY(dcpar_chart_lengths(file, report, &facts, error));
     PUT("</div></figure>\n");
@@ -213,15 +242,17 @@ static dcpar_status write_lengths(FILE *file, const dcpar_report *report, dcpar_
 
 static void write_timeline_legend(FILE *file, const dcpar_timeline_scale *scale) {
     PUT("<ul class=\"legend\">\n");
-    for (int32_t i = 0; i < scale->size_count; ++i)
-        PUT("<li><svg width=\"22\" height=\"14\"><rect class=\"s%d\" width=\"22\" height=\"14\" /></svg>SP %d%s</li>\n", i,
-            scale->sizes[i], i == DCPAR_TIMELINE_COLOURS - 1 ? " and more" : "");
-    PUT("<li><svg width=\"22\" height=\"14\"><rect class=\"idle\" width=\"22\" height=\"14\" /></svg>idle</li>\n");
-    PUT("<li><svg width=\"10\" height=\"16\"><path class=\"end\" d=\"M5 0V16\" /></svg>all ranks meet for the optimizer "
-        "step</li>\n");
-    if (scale->has_step)
-        PUT("<li><svg width=\"22\" height=\"14\"><rect class=\"step\" width=\"22\" height=\"14\" /></svg>optimizer "
-            "step</li>\n");
+    for (int32_t i = 0; i < scale->size_count; ++i) {
+        char class_name[16], meaning[48];
+        snprintf(class_name, sizeof class_name, "s%d", i);
+        snprintf(meaning, sizeof meaning, "SP %d%s", scale->sizes[i],
+                 i == DCPAR_TIMELINE_COLOURS - 1 ? " and more" : "");
+        write_swatch(file, class_name, meaning);
+    }
+    write_swatch(file, "idle", "idle");
+    PUT("<li><svg width=\"10\" height=\"16\"><path class=\"end\" d=\"M5 0V16\" /></svg>all ranks meet for the "
+        "optimizer step</li>\n");
+    if (scale->has_step) write_swatch(file, "step", "optimizer step");
     PUT("</ul>\n");
 }
 
@@ -241,7 +272,8 @@ static void write_timeline_caption(FILE *file, const dcpar_report_timeline *time
 static void write_hatch(FILE *file) {
     PUT("<svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs>"
         "<pattern id=\"idle\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
-        "<rect class=\"hatch\" width=\"6\" height=\"6\" /><path class=\"hatchline\" d=\"M0 0V6\" /></pattern></defs></svg>\n");
+        "<rect class=\"hatch\" width=\"6\" height=\"6\" /><path class=\"hatchline\" d=\"M0 0V6\" /></pattern></defs>"
+        "</svg>\n");
 }
 
 static void write_timelines(FILE *file, const dcpar_report *report) {
@@ -249,8 +281,8 @@ static void write_timelines(FILE *file, const dcpar_report *report) {
     if (!(scale.seconds > 0)) return;
     PUT("<section>\n<h2>Timelines</h2>\n");
     write_hatch(file);
-    PUT("<p>Ranks run down, time runs across, and all pictures share one time scale. A box is a micro-batch on its group "
-        "of ranks, with batch \xc3\x97 padded length and, after r, the number of recomputed layers.</p>\n");
+    PUT("<p>Ranks run down, time runs across, and all pictures share one time scale. A box is a micro-batch on its "
+        "group of ranks, with batch \xc3\x97 padded length and, after r, the number of recomputed layers.</p>\n");
     write_timeline_legend(file, &scale);
     for (int32_t i = 0; i < report->policy_count; ++i) {
         const dcpar_report_policy *policy = &report->policies[i];

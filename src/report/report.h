@@ -30,7 +30,8 @@ typedef struct dcpar_report_timeline {
     int64_t count;
 } dcpar_report_timeline;
 
-/* One iteration as numbers. `seconds` and `predicted_seconds` cover the whole iteration, the optimizer step included. */
+/* One iteration as numbers. `seconds` and `predicted_seconds` are those of the whole iteration, the optimizer step
+ * included. */
 typedef struct dcpar_report_iteration {
     int64_t iteration;
     int64_t tokens; /* of real sequences, padding not counted */
@@ -69,12 +70,13 @@ typedef struct dcpar_report {
 /* The policy that speedups are relative to; without it there is no speedup. */
 #define DCPAR_REPORT_BASELINE "bucket"
 
-/* Writes the HTML file. It replaces `path` atomically: on failure `path` is as it was and nothing else is left. Refused,
- * naming the policy: a world below 1, or a box that leaves the world. */
+/* Writes the HTML file. It replaces `path` atomically: on failure `path` is as it was and nothing else is left.
+ * Refused: a world below 1; a box that leaves the world, naming its policy and iteration; a `path` that exists and is
+ * no regular file. */
 dcpar_status dcpar_report_write(const dcpar_report *report, const char *path, dcpar_error *error);
 
-/* Prints one row per policy: tokens/s, speedup, idle measured and planned, an iteration's seconds, last loss. Columns of
- * which nothing is known are left out. DCPAR_IO when `file` cannot be written. */
+/* Prints one row per policy: tokens/s, speedup, idle measured and planned, an iteration's seconds, last loss. Columns
+ * of which nothing is known are left out. DCPAR_IO when `file` cannot be written. */
 dcpar_status dcpar_report_print_table(FILE *file, const dcpar_report *report, dcpar_error *error);
 
 #endif

@@ -1,6 +1,7 @@
 #include "report/svg.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "report/html.h"
 
@@ -84,23 +85,36 @@ void dcpar_svg_text(FILE *file, const char *class_name, double x, double y, cons
     fputs("</text>\n", file);
 }
 
+void dcpar_svg_text_upwards(FILE *file, const char *class_name, double x, double y, const char *text) {
+    open_shape(file, "text", class_name);
+    fputs(" transform=\"translate(", file);
+    dcpar_svg_number(file, x);
+    fputc(' ', file);
+    dcpar_svg_number(file, y);
+    fputs(") rotate(-90)\">", file);
+    dcpar_html_text(file, text);
+    fputs("</text>\n", file);
+}
+
 typedef struct axis_unit {
     double scale;
     const char *name;
+    double from; /* used when the largest value is this many units: 2 minutes are better read as 120 seconds */
 } axis_unit;
 
-/* The largest unit that is not above `largest`. */
+/* The largest unit that `largest` has enough of. */
 static axis_unit unit_for(dcpar_axis_kind kind, double largest) {
-    static const axis_unit plain[] = {{1, ""}}, count[] = {{1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}},
-                           seconds[] = {{1e-9, "ns"}, {1e-6, "\xc2\xb5s"}, {1e-3, "ms"}, {1, "s"}, {60, "min"},
-                                        {3600, "h"}};
+    static const axis_unit plain[] = {{1, "", 0}},
+                           count[] = {{1, "", 0}, {1e3, "k", 1}, {1e6, "M", 1}, {1e9, "G", 1}, {1e12, "T", 1}},
+                           seconds[] = {{1e-9, "ns", 0}, {1e-6, "\xc2\xb5s", 1}, {1e-3, "ms", 1},
+                                        {1, "s", 1},     {60, "min", 3},         {3600, "h", 3}};
     static const struct {
         const axis_unit *units;
         int count;
     } kinds[] = {[DCPAR_AXIS_PLAIN] = {plain, 1}, [DCPAR_AXIS_SECONDS] = {seconds, 6}, [DCPAR_AXIS_COUNT] = {count, 5}};
     int best = 0;
     for (int i = 0; i < kinds[kind].count; ++i)
-        if (kinds[kind].units[i].scale <= largest) best = i;
+        if (kinds[kind].units[i].scale * kinds[kind].units[i].from <= largest) best = i;
     return kinds[kind].units[best];
 }
 
@@ -127,8 +141,7 @@ int dcpar_axis_ticks(const dcpar_axis *axis) {
 
 double dcpar_axis_tick(const dcpar_axis *axis, int i, char text[DCPAR_UNIT_TEXT]) {
     const double tick = (first_tick(axis) + i) * axis->step;
-    char number[DCPAR_UNIT_TEXT / 2];
-    snprintf(number, sizeof number, "%s", dcpar_text_fixed(tick, axis->digits, text));
-    snprintf(text, DCPAR_UNIT_TEXT, "%s%s%s", number, axis->unit[0] != '\0' ? " " : "", axis->unit);
+    dcpar_text_fixed(tick, tick != 0 ? axis->digits : 0, text);
+    if (tick != 0 && axis->unit[0] != '\0') strcat(strcat(text, " "), axis->unit);
     return tick * axis->scale;
 }

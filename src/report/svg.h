@@ -21,6 +21,7 @@ void dcpar_svg_rect_begin(FILE *file, const char *class_name, double x, double y
 void dcpar_svg_rect(FILE *file, const char *class_name, double x, double y, double width, double height);
 void dcpar_svg_line(FILE *file, const char *class_name, double x0, double y0, double x1, double y1);
 void dcpar_svg_text(FILE *file, const char *class_name, double x, double y, const char *text);
+void dcpar_svg_text_upwards(FILE *file, const char *class_name, double x, double y, const char *text);
 
 /* A linear axis: values from..to on pixels begin..end, ticks at multiples of `step` in units of `scale`. */
 typedef struct dcpar_axis {

@@ -6,8 +6,8 @@
 #include "report/svg.h"
 
 static const double width = 1072, left = 62, right = 14;
-static const double row_most = 22, rows_height = 320, row_least = 0.4; /* the height of one rank's row */
-static const double name_height = 18, panel_gap = 12, axis_height = 26, least_label_height = 11.5;
+static const double row_most = 24, rows_height = 320, row_least = 0.4; /* the height of one rank's row */
+static const double name_height = 20, panel_gap = 12, axis_height = 26, least_label_height = 11.5;
 
 /* The two sides of a timeline. */
 typedef struct panel {
@@ -102,18 +102,28 @@ static void write_box_title(FILE *file, const dcpar_report_box *box) {
     fputs("</title></rect>\n", file);
 }
 
+/* A label in the middle of a box when it fits across or, in a tall narrow box, upwards. */
+static bool write_fitting(FILE *file, const char *label, double x, double y, double box_width, double box_height) {
+    static const double character_width = 6.1, margin = 5;
+    const double length = dcpar_text_columns(label) * character_width + margin;
+    const bool across = length <= box_width && box_height >= least_label_height;
+    const bool upwards = length <= box_height && box_width >= least_label_height;
+    if (across)
+        dcpar_svg_text(file, "label", x + box_width / 2, y + box_height / 2 + 4, label);
+    else if (upwards)
+        dcpar_svg_text_upwards(file, "label", x + box_width / 2 + 4, y + box_height / 2, label);
+    return across || upwards;
+}
+
 /* "8 x 2,048", with the recomputed layers when there is room for them. */
-static void write_box_label(FILE *file, const dcpar_report_box *box, double x, double y, double box_width) {
-    static const double character_width = 6.3, margin = 8;
+static void write_box_label(FILE *file, const dcpar_report_box *box, double x, double y, double box_width,
+                            double box_height) {
     char length[DCPAR_UNIT_TEXT], label[2 * DCPAR_UNIT_TEXT], more[3 * DCPAR_UNIT_TEXT];
     snprintf(label, sizeof label, "%lld \xc3\x97 %s", (long long)box->sequences,
              dcpar_text_integer(box->padded_length, length));
     snprintf(more, sizeof more, "%s, r %d", label, box->recompute);
-    const bool fits_more = dcpar_text_columns(more) * character_width + margin <= box_width;
-    if (box->recompute > 0 && fits_more)
-        dcpar_svg_text(file, "label", x, y, more);
-    else if (dcpar_text_columns(label) * character_width + margin <= box_width)
-        dcpar_svg_text(file, "label", x, y, label);
+    if (box->recompute > 0 && write_fitting(file, more, x, y, box_width, box_height)) return;
+    write_fitting(file, label, x, y, box_width, box_height);
 }
 
 static void write_box(FILE *file, const dcpar_report_box *box, const panel *panel, const dcpar_timeline_scale *scale,
@@ -130,19 +140,18 @@ static void write_box(FILE *file, const dcpar_report_box *box, const panel *pane
     snprintf(class_name, sizeof class_name, "s%d", dcpar_timeline_colour(scale, box->sp));
     dcpar_svg_rect_begin(file, class_name, from, box_y, box_width, box_height);
     write_box_title(file, box);
-    if (box_height >= least_label_height)
-        write_box_label(file, box, from + box_width / 2, box_y + box_height / 2 + 4, box_width);
+    write_box_label(file, box, from, box_y, box_width, box_height);
 }
 
 /* Names as many ranks as there is room for: every one, every second, every fourth, ... */
 static void write_rank_names(FILE *file, int32_t world, double y) {
     const double row = row_height(world);
     int32_t every = 1;
-    while (every * row < 14 && every < world) every *= 2;
+    while (every * row < 13 && every < world) every *= 2;
     for (int32_t rank = 0; rank < world; rank += every) {
         char name[24];
         snprintf(name, sizeof name, "rank %d", rank);
-        dcpar_svg_text(file, "e", left - 7, y + rank * row + fmin(row / 2, 7) + 4, name);
+        dcpar_svg_text(file, "e", left - 7, y + rank * row + fmin(row / 2, 12) + 4, name);
     }
 }
 
