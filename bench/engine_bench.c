@@ -55,6 +55,7 @@ static double product_rate(const dcpar_model_config *c, int64_t tokens) {
                                   {2 * c->intermediate_size, c->hidden_size}, {c->hidden_size, c->intermediate_size}};
     const int64_t widest = 2 * c->intermediate_size + c->hidden_size + q + 2 * kv;
     float *x = allocate(tokens * widest * 4), *y = allocate(tokens * widest * 4), *w = allocate(widest * widest * 4);
+    float *scratch = allocate(device->product_scratch * 4);
     for (int64_t i = 0; i < tokens * widest; ++i) x[i] = (float)dcpar_random_unit(1, 1, (uint64_t)i) - 0.5f;
     for (int64_t i = 0; i < widest * widest; ++i) w[i] = (float)dcpar_random_unit(1, 2, (uint64_t)i) - 0.5f;
     double flops = 0.0, seconds = 0.0;
@@ -63,7 +64,7 @@ static double product_rate(const dcpar_model_config *c, int64_t tokens) {
         const bool forward = i % 2 == 0;
         const dcpar_product product = {.m = tokens, .n = forward ? outputs : inputs, .k = forward ? inputs : outputs,
                                        .a = x, .lda = forward ? inputs : outputs, .b = w, .ldb = inputs,
-                                       .b_transposed = forward, .c = y, .ldc = forward ? outputs : inputs};
+                                       .b_transposed = forward, .c = y, .ldc = forward ? outputs : inputs, .scratch = scratch};
         double best = INFINITY;
         for (int trial = 0; trial < 5; ++trial) {
             const double start = now();
@@ -73,7 +74,7 @@ static double product_rate(const dcpar_model_config *c, int64_t tokens) {
         flops += 2.0 * (double)(tokens * outputs * inputs);
         seconds += best;
     }
-    free(x), free(y), free(w);
+    free(x), free(y), free(w), free(scratch);
     return flops / seconds;
 }
 

@@ -21,6 +21,7 @@ typedef struct dcpar_product {
     float *c;
     int64_t ldc;
     bool add;
+    float *scratch; /* [product_scratch] floats */
 } dcpar_product;
 
 /* Causal attention of every sequence of a row with itself. Query head h reads key head h / (heads / kv_heads). Tokens
@@ -37,6 +38,7 @@ typedef struct dcpar_attention {
 typedef struct dcpar_device {
     const char *name;
 
+    int64_t product_scratch;
     void (*multiply)(const dcpar_product *product);
     void (*multiply_plain)(const dcpar_product *product); /* needs no library; `multiply` where there is none */
 

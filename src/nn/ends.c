@@ -49,10 +49,10 @@ static double loss_of_chunk(const dcpar_pass *pass, const dcpar_model_tensors *w
     float *x = pass->space.stream + first * hidden, *normed = pass->space.normed;
     float *logits = pass->space.loss.logits, *d_x = pass->space.loss.d_stream;
     device->norm_forward(rows, hidden, config->rms_norm_eps, x, weights->norm, normed);
-    dcpar_linear_forward(device, rows, hidden, vocab, normed, weights->head, logits, false);
+    dcpar_linear_forward(pass, rows, hidden, vocab, normed, weights->head, logits, false);
     const double loss = device->cross_entropy(rows, vocab, logits, target + first);
-    dcpar_linear_weight_gradient(device, rows, hidden, vocab, logits, normed, gradients->head);
-    dcpar_linear_input_gradient(device, rows, hidden, vocab, logits, weights->head, normed);
+    dcpar_linear_weight_gradient(pass, rows, hidden, vocab, logits, normed, gradients->head);
+    dcpar_linear_input_gradient(pass, rows, hidden, vocab, logits, weights->head, normed);
     memset(d_x, 0, (size_t)(rows * hidden) * sizeof *d_x);
     device->norm_backward(rows, hidden, config->rms_norm_eps, x, weights->norm, normed, d_x, gradients->norm);
     memcpy(x, d_x, (size_t)(rows * hidden) * sizeof *x);

@@ -5,23 +5,24 @@
 #include "base/error.h"
 #include "comm/ulysses.h"
 
-void dcpar_linear_forward(const dcpar_device *device, int64_t rows, int64_t inputs, int64_t outputs, const float *x,
+void dcpar_linear_forward(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs, const float *x,
                           const float *weight, float *y, bool add) {
-    device->multiply(&(dcpar_product){.m = rows, .n = outputs, .k = inputs, .a = x, .lda = inputs, .b = weight,
-                                      .ldb = inputs, .b_transposed = true, .c = y, .ldc = outputs, .add = add});
+    pass->device->multiply(&(dcpar_product){.m = rows, .n = outputs, .k = inputs, .a = x, .lda = inputs, .b = weight,
+                                      .ldb = inputs, .b_transposed = true, .c = y, .ldc = outputs, .add = add,
+                                            .scratch = pass->space.scratch});
 }
 
-void dcpar_linear_input_gradient(const dcpar_device *device, int64_t rows, int64_t inputs, int64_t outputs,
+void dcpar_linear_input_gradient(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs,
                                  const float *dy, const float *weight, float *dx) {
-    device->multiply(&(dcpar_product){.m = rows, .n = inputs, .k = outputs, .a = dy, .lda = outputs, .b = weight,
-                                      .ldb = inputs, .c = dx, .ldc = inputs});
+    pass->device->multiply(&(dcpar_product){.m = rows, .n = inputs, .k = outputs, .a = dy, .lda = outputs, .b = weight,
+                                      .ldb = inputs, .c = dx, .ldc = inputs, .scratch = pass->space.scratch});
 }
 
-void dcpar_linear_weight_gradient(const dcpar_device *device, int64_t rows, int64_t inputs, int64_t outputs,
+void dcpar_linear_weight_gradient(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs,
                                   const float *dy, const float *x, float *d_weight) {
-    device->multiply(&(dcpar_product){.m = outputs, .n = inputs, .k = rows, .a = dy, .lda = outputs,
+    pass->device->multiply(&(dcpar_product){.m = outputs, .n = inputs, .k = rows, .a = dy, .lda = outputs,
                                       .a_transposed = true, .b = x, .ldb = inputs, .c = d_weight, .ldc = inputs,
-                                      .add = true});
+                                      .add = true, .scratch = pass->space.scratch});
 }
 
 /* Sizes by short names. */
@@ -81,7 +82,7 @@ static dcpar_status attention_forward(const dcpar_pass *pass, const dcpar_layer_
     float *q = exchange ? space->attention.q : kept->q;
     float *k = exchange ? space->attention.k : kept->k;
     float *v = exchange ? space->attention.v : kept->v;
-    dcpar_linear_forward(pass->device, n.rows, n.hidden, n.q + 2 * n.kv, space->normed, weights->qkv,
+    dcpar_linear_forward(pass, n.rows, n.hidden, n.q + 2 * n.kv, space->normed, weights->qkv,
                          space->attention.qkv, false);
     pass->device->rotate_split(n.rows, n.heads, n.kv_heads, n.head_dim, space->rotation, space->attention.qkv, q, k,
                                v);
@@ -104,7 +105,7 @@ static dcpar_status attention_backward(const dcpar_pass *pass, const dcpar_layer
     const bool exchange = pass->shape.ranks > 1;
     float *d_attended = space->attention_backward.d_attended, *delta = space->attention_backward.delta;
     float *dk = space->attention_backward.dk, *dv = space->attention_backward.dv;
-    dcpar_linear_input_gradient(pass->device, n.rows, n.q, n.hidden, space->stream, weights->output, d_attended);
+    dcpar_linear_input_gradient(pass, n.rows, n.q, n.hidden, space->stream, weights->output, d_attended);
     pass->device->row_dots(n.rows * n.heads, n.head_dim, d_attended, kept->attended, delta);
     if (exchange) {
         DCPAR_TRY(to_heads(pass, d_attended, space->attention_backward.d_attended_heads, n.heads, n.head_dim, error));
@@ -137,15 +138,15 @@ dcpar_status dcpar_layer_forward(dcpar_pass *pass, const dcpar_layer_tensors *we
     norm(pass, input, weights->norm_input);
     DCPAR_TRY(attention_forward(pass, weights, kept, error));
     memcpy(kept->middle, input, row_bytes);
-    dcpar_linear_forward(pass->device, n.rows, n.q, n.hidden, kept->attended, weights->output, kept->middle, true);
+    dcpar_linear_forward(pass, n.rows, n.q, n.hidden, kept->attended, weights->output, kept->middle, true);
 
     norm(pass, kept->middle, weights->norm_middle);
-    dcpar_linear_forward(pass->device, n.rows, n.hidden, 2 * n.inner, pass->space.normed, weights->gate_up,
+    dcpar_linear_forward(pass, n.rows, n.hidden, 2 * n.inner, pass->space.normed, weights->gate_up,
                          kept->gate_up, false);
     if (output == NULL) return DCPAR_OK;
     pass->device->swiglu_forward(n.rows, n.inner, kept->gate_up, pass->space.swiglu.product);
     memcpy(output, kept->middle, row_bytes);
-    dcpar_linear_forward(pass->device, n.rows, n.inner, n.hidden, pass->space.swiglu.product, weights->down, output,
+    dcpar_linear_forward(pass, n.rows, n.inner, n.hidden, pass->space.swiglu.product, weights->down, output,
                          true);
     return DCPAR_OK;
 }
@@ -156,13 +157,13 @@ static void swiglu_part_backward(const dcpar_pass *pass, const dcpar_layer_tenso
     const dcpar_device *device = pass->device;
     float *product = pass->space.swiglu.product, *normed = pass->space.normed, *stream = pass->space.stream;
     device->swiglu_forward(n.rows, n.inner, kept->gate_up, product);
-    dcpar_linear_weight_gradient(device, n.rows, n.inner, n.hidden, stream, product, gradients->down);
-    dcpar_linear_input_gradient(device, n.rows, n.inner, n.hidden, stream, weights->down, product);
+    dcpar_linear_weight_gradient(pass, n.rows, n.inner, n.hidden, stream, product, gradients->down);
+    dcpar_linear_input_gradient(pass, n.rows, n.inner, n.hidden, stream, weights->down, product);
     device->swiglu_backward(n.rows, n.inner, kept->gate_up, product);
 
     norm(pass, kept->middle, weights->norm_middle);
-    dcpar_linear_weight_gradient(device, n.rows, n.hidden, 2 * n.inner, kept->gate_up, normed, gradients->gate_up);
-    dcpar_linear_input_gradient(device, n.rows, n.hidden, 2 * n.inner, kept->gate_up, weights->gate_up, normed);
+    dcpar_linear_weight_gradient(pass, n.rows, n.hidden, 2 * n.inner, kept->gate_up, normed, gradients->gate_up);
+    dcpar_linear_input_gradient(pass, n.rows, n.hidden, 2 * n.inner, kept->gate_up, weights->gate_up, normed);
     norm_gradient(pass, kept->middle, weights->norm_middle, gradients->norm_middle);
 }
 
@@ -174,12 +175,12 @@ dcpar_status dcpar_layer_backward(dcpar_pass *pass, const dcpar_layer_tensors *w
 
     const float *dqkv = pass->space.attention_backward.dqkv;
     float *normed = pass->space.normed;
-    dcpar_linear_weight_gradient(pass->device, n.rows, n.q, n.hidden, pass->space.stream, kept->attended,
+    dcpar_linear_weight_gradient(pass, n.rows, n.q, n.hidden, pass->space.stream, kept->attended,
                                  gradients->output);
     DCPAR_TRY(attention_backward(pass, weights, kept, error));
     norm(pass, input, weights->norm_input);
-    dcpar_linear_weight_gradient(pass->device, n.rows, n.hidden, n.q + 2 * n.kv, dqkv, normed, gradients->qkv);
-    dcpar_linear_input_gradient(pass->device, n.rows, n.hidden, n.q + 2 * n.kv, dqkv, weights->qkv, normed);
+    dcpar_linear_weight_gradient(pass, n.rows, n.hidden, n.q + 2 * n.kv, dqkv, normed, gradients->qkv);
+    dcpar_linear_input_gradient(pass, n.rows, n.hidden, n.q + 2 * n.kv, dqkv, weights->qkv, normed);
     norm_gradient(pass, input, weights->norm_input, gradients->norm_input);
     return DCPAR_OK;
 }

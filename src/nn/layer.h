@@ -27,12 +27,12 @@ dcpar_status dcpar_layer_backward(dcpar_pass *pass, const dcpar_layer_tensors *w
                                   dcpar_layer_activations *kept, dcpar_error *error);
 
 /* Linear layers: weight [outputs, inputs], x and dx [rows, inputs], y and dy [rows, outputs]. */
-void dcpar_linear_forward(const dcpar_device *device, int64_t rows, int64_t inputs, int64_t outputs, const float *x,
+void dcpar_linear_forward(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs, const float *x,
                           const float *weight, float *y, bool add);
-void dcpar_linear_input_gradient(const dcpar_device *device, int64_t rows, int64_t inputs, int64_t outputs,
+void dcpar_linear_input_gradient(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs,
                                  const float *dy, const float *weight, float *dx);
 /* Adds. */
-void dcpar_linear_weight_gradient(const dcpar_device *device, int64_t rows, int64_t inputs, int64_t outputs,
+void dcpar_linear_weight_gradient(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs,
                                   const float *dy, const float *x, float *d_weight);
 
 #endif

@@ -24,6 +24,7 @@ dcpar_shape dcpar_shape_of(const dcpar_model_config *config, const dcpar_device 
         .heads = config->num_attention_heads / ranks,
         .kv_heads = config->num_key_value_heads / ranks,
         .chunk = chunk_of(config->vocab_size, total / ranks),
+        .product_scratch = device->product_scratch,
         .attention_scratch = device->attention_scratch(config->head_dim),
     };
 }
@@ -68,6 +69,7 @@ int64_t dcpar_workspace_layout(const dcpar_shape *s, void *base, dcpar_workspace
     out->stream = carve(&c, s->local * config->hidden_size);
     out->normed = carve(&c, s->local * config->hidden_size);
     out->rotation = carve(&c, s->local * config->head_dim);
+    out->scratch = carve(&c, s->product_scratch);
     const int64_t phases = c.used;
 
     out->attention.scratch = carve(&c, s->attention_scratch);

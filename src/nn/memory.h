@@ -26,7 +26,7 @@ typedef struct dcpar_shape {
     int64_t ranks;              /* p */
     int64_t heads, kv_heads;    /* of this rank inside attention */
     int64_t chunk;              /* tokens whose logits exist at one time */
-    int64_t attention_scratch;  /* floats */
+    int64_t product_scratch, attention_scratch; /* floats */
 } dcpar_shape;
 
 dcpar_shape dcpar_shape_of(const dcpar_model_config *config, const dcpar_device *device, int64_t total, int32_t ranks);
@@ -47,6 +47,7 @@ typedef struct dcpar_workspace {
     float *stream;   /* [local, hidden] the last layer's output, then the gradient of the residual stream */
     float *normed;   /* [local, hidden] output of a norm, then its gradient */
     float *rotation; /* [local, head_dim] cosines and sines of the rotary angles */
+    float *scratch;  /* [product_scratch] of matrix products */
 
     struct {
         float *scratch;

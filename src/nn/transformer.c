@@ -227,7 +227,10 @@ dcpar_status dcpar_transformer_run(dcpar_transformer *model, dcpar_comm *group, 
 static void touch(void *memory, int64_t bytes) {
     volatile unsigned char *byte = memory;
     const int64_t step = 1024;
-    for (int64_t i = 0; i < bytes; i += step) byte[i] = byte[i];
+    for (int64_t i = 0; i < bytes; i += step) {
+        const unsigned char value = byte[i];
+        byte[i] = value;
+    }
 }
 
 dcpar_status dcpar_transformer_measure(dcpar_transformer *model, dcpar_comm *group, const dcpar_tokens *tokens,

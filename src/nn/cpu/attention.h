@@ -48,8 +48,6 @@ static int64_t attention_scratch(int64_t head_dim) {
     return carve_attention(head_dim, NULL, &unused);
 }
 
-static int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit; }
-
 /* to[d, lane] = scale * from[lane, d], zeros in lanes beyond `count`. */
 static void transpose_in(int64_t count, int64_t lanes, int64_t dim, const float *from, int64_t stride, float scale,
                          float *to) {
@@ -180,16 +178,24 @@ ALWAYS_INLINE void probability_gradients(int64_t keys, float *scores, float *d_s
     }
 }
 
-static void add_rows(int64_t rows, int64_t dim, const float *from, float *to, int64_t stride) {
+/* to[key, d] += sum over queries of weights[key, query] * rows[query, d]: straight into the gradient where whole
+ * vectors fit its rows, by way of `sum` where they do not. */
+static void add_weighted_rows(int64_t keys, int64_t queries, int64_t dim, const float *weights, const float *rows,
+                              float *sum, float *to, int64_t stride) {
     const int64_t padded = round_to_lanes(dim);
-    for (int64_t row = 0; row < rows; ++row)
-        for (int64_t d = 0; d < dim; ++d) to[row * stride + d] += from[row * padded + d];
+    if (padded == dim) {
+        multiply_block(keys, dim, queries, weights, QUERY_BLOCK, 1, rows, dim, to, stride, true);
+        return;
+    }
+    multiply_block(keys, padded, queries, weights, QUERY_BLOCK, 1, rows, padded, sum, padded, false);
+    for (int64_t key = 0; key < keys; ++key)
+        for (int64_t d = 0; d < dim; ++d) to[key * stride + d] += sum[key * padded + d];
 }
 
 static void attend_block_backward(const attention_head *head, const attention_buffers *space, int64_t first,
                                   const attention_gradients *g) {
     const int64_t queries = at_most(head->length - first, QUERY_BLOCK), lanes = round_to_lanes(queries);
-    const int64_t dim = head->dim, padded = round_to_lanes(dim);
+    const int64_t dim = head->dim;
     const float *q = head->q + first * head->q_stride, *d_output = g->d_output + first * head->q_stride;
     _Alignas(64) float log_sum[QUERY_BLOCK], delta[QUERY_BLOCK];
     for (int64_t lane = 0; lane < lanes; ++lane) { /* unused lanes get probability zero */
@@ -211,12 +217,10 @@ static void attend_block_backward(const attention_head *head, const attention_bu
         for (int64_t lane = 0; lane < lanes; lane += LANES)
             probability_gradients(keys, space->scores + lane, space->d_scores + lane, load(log_sum + lane),
                                   load(delta + lane));
-        multiply_block(keys, padded, queries, space->scores, QUERY_BLOCK, 1, space->do_rows, padded, space->d_kv,
-                       padded, false);
-        add_rows(keys, dim, space->d_kv, g->dv + key * head->kv_stride, head->kv_stride);
-        multiply_block(keys, padded, queries, space->d_scores, QUERY_BLOCK, 1, space->q_rows, padded, space->d_kv,
-                       padded, false);
-        add_rows(keys, dim, space->d_kv, g->dk + key * head->kv_stride, head->kv_stride);
+        add_weighted_rows(keys, queries, dim, space->scores, space->do_rows, space->d_kv,
+                          g->dv + key * head->kv_stride, head->kv_stride);
+        add_weighted_rows(keys, queries, dim, space->d_scores, space->q_rows, space->d_kv,
+                          g->dk + key * head->kv_stride, head->kv_stride);
         multiply_block(dim, lanes, keys, k, 1, head->kv_stride, space->d_scores, QUERY_BLOCK, space->o_columns,
                        QUERY_BLOCK, key > 0);
     }

@@ -52,35 +52,94 @@ static void multiply_block(int64_t m, int64_t n, int64_t depth, const float *a, 
     for (; j < n; j += LANES) multiply_strip(1, m, depth, a, a_row, a_column, b + j, ldb, c + j, ldc, add);
 }
 
-/* Blocks of `depth` by `columns` of b are copied side by side so that they stay in the cache, zeros beyond the edge. */
-enum { PLAIN_DEPTH = 128, PLAIN_COLUMNS = 64, PLAIN_ROWS = 96 };
+/* A plain product of large matrices (after Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication",
+ * 2008): blocks of b are copied into panels as wide as a register tile, blocks of a next to each other, so that both
+ * stay in the cache and on few pages whatever the distance of their rows. */
+enum {
+    PANEL = DCPAR_TILE_VECTORS * LANES,
+    DEPTH_BLOCK = 256,
+    ROW_BLOCK = 96,
+    COLUMN_BLOCK = 512, /* a multiple of PANEL */
+    PACKED_B = DEPTH_BLOCK * COLUMN_BLOCK,
+    PACKED_A = DEPTH_BLOCK * ROW_BLOCK,
+    EDGE_TILE = ROW_BLOCK * PANEL,
+    PRODUCT_SCRATCH = PACKED_B + PACKED_A + EDGE_TILE
+};
 
-static void multiply_plain_block(const dcpar_product *x, int64_t first_column, int64_t columns, int64_t first_depth,
-                                 int64_t depth) {
-    _Alignas(64) float packed[PLAIN_DEPTH * PLAIN_COLUMNS];
-    _Alignas(64) float result[PLAIN_ROWS * PLAIN_COLUMNS];
-    const int64_t b_row = x->b_transposed ? 1 : x->ldb, b_column = x->b_transposed ? x->ldb : 1;
-    const int64_t a_row = x->a_transposed ? 1 : x->lda, a_column = x->a_transposed ? x->lda : 1;
-    const float *b = x->b + first_depth * b_row + first_column * b_column;
-    for (int64_t k = 0; k < depth; ++k)
-        for (int64_t j = 0; j < PLAIN_COLUMNS; ++j)
-            packed[k * PLAIN_COLUMNS + j] = j < columns ? b[k * b_row + j * b_column] : 0.0f;
+/* One block of the product: rows from `row`, columns from `column`, depth from `first`. */
+typedef struct product_block {
+    int64_t row, rows, column, columns, first, depth;
+} product_block;
 
-    const bool add = x->add || first_depth > 0;
-    for (int64_t i = 0; i < x->m; i += PLAIN_ROWS) {
-        const int64_t rows = x->m - i < PLAIN_ROWS ? x->m - i : PLAIN_ROWS;
-        multiply_block(rows, PLAIN_COLUMNS, depth, x->a + i * a_row + first_depth * a_column, a_row, a_column, packed,
-                       PLAIN_COLUMNS, result, PLAIN_COLUMNS, false);
-        for (int64_t row = 0; row < rows; ++row) {
-            float *c = x->c + (i + row) * x->ldc + first_column;
-            for (int64_t j = 0; j < columns; ++j) c[j] = (add ? c[j] : 0.0f) + result[row * PLAIN_COLUMNS + j];
+/* to[panel, k, lane]; zeros beyond the last column. */
+static void pack_b(const dcpar_product *x, const product_block *at, float *to) {
+    const int64_t step_k = x->b_transposed ? 1 : x->ldb, step_j = x->b_transposed ? x->ldb : 1;
+    for (int64_t column = 0; column < at->columns; column += PANEL) {
+        const float *from = x->b + at->first * step_k + (at->column + column) * step_j;
+        const int64_t columns = at->columns - column < PANEL ? at->columns - column : PANEL;
+        for (int64_t k = 0; k < at->depth; ++k, to += PANEL) {
+            if (!x->b_transposed && columns == PANEL) {
+                memcpy(to, from + k * step_k, PANEL * sizeof *to);
+                continue;
+            }
+            for (int64_t j = 0; j < PANEL; ++j) to[j] = j < columns ? from[k * step_k + j * step_j] : 0.0f;
         }
     }
 }
 
-static void multiply_plain(const dcpar_product *x) {
-    for (int64_t column = 0; column < x->n; column += PLAIN_COLUMNS)
-        for (int64_t k = 0; k < x->k; k += PLAIN_DEPTH)
-            multiply_plain_block(x, column, x->n - column < PLAIN_COLUMNS ? x->n - column : PLAIN_COLUMNS, k,
-                                 x->k - k < PLAIN_DEPTH ? x->k - k : PLAIN_DEPTH);
+/* Stored rows of a follow each other without a gap. */
+static void pack_a(const dcpar_product *x, const product_block *at, float *to) {
+    const int64_t rows = x->a_transposed ? at->depth : at->rows, width = x->a_transposed ? at->rows : at->depth;
+    const float *from = x->a_transposed ? x->a + at->first * x->lda + at->row : x->a + at->row * x->lda + at->first;
+    for (int64_t row = 0; row < rows; ++row)
+        memcpy(to + row * width, from + row * x->lda, (size_t)width * sizeof *to);
 }
+
+static void multiply_packed(const dcpar_product *x, const product_block *at, const float *packed_a,
+                            const float *packed_b, float *edge) {
+    const int64_t a_row = x->a_transposed ? 1 : at->depth, a_column = x->a_transposed ? at->rows : 1;
+    const bool add = x->add || at->first > 0;
+    for (int64_t column = 0; column < at->columns; column += PANEL, packed_b += at->depth * PANEL) {
+        float *c = x->c + at->row * x->ldc + at->column + column;
+        if (column + PANEL <= at->columns) {
+            multiply_strip(DCPAR_TILE_VECTORS, at->rows, at->depth, packed_a, a_row, a_column, packed_b, PANEL, c,
+                           x->ldc, add);
+            continue;
+        }
+        multiply_strip(DCPAR_TILE_VECTORS, at->rows, at->depth, packed_a, a_row, a_column, packed_b, PANEL, edge,
+                       PANEL, false);
+        for (int64_t row = 0; row < at->rows; ++row)
+            for (int64_t j = 0; j < at->columns - column; ++j)
+                c[row * x->ldc + j] = (add ? c[row * x->ldc + j] : 0.0f) + edge[row * PANEL + j];
+    }
+}
+
+static void multiply_plain(const dcpar_product *x) {
+    float *packed_b = x->scratch, *packed_a = packed_b + PACKED_B, *edge = packed_a + PACKED_A;
+    product_block at;
+    for (at.column = 0; at.column < x->n; at.column += COLUMN_BLOCK) {
+        at.columns = at_most(x->n - at.column, COLUMN_BLOCK);
+        for (at.first = 0; at.first < x->k; at.first += DEPTH_BLOCK) {
+            at.depth = at_most(x->k - at.first, DEPTH_BLOCK);
+            pack_b(x, &at, packed_b);
+            for (at.row = 0; at.row < x->m; at.row += ROW_BLOCK) {
+                at.rows = at_most(x->m - at.row, ROW_BLOCK);
+                pack_a(x, &at, packed_a);
+                multiply_packed(x, &at, packed_a, packed_b, edge);
+            }
+        }
+    }
+}
+
+#ifdef DCPAR_HAVE_ONEDNN
+/* oneDNN loses a third of its speed on products with a transposed first matrix, which gradients of weights are; the
+ * plain one does not. */
+static void multiply(const dcpar_product *x) {
+    if (x->a_transposed && LANES >= 8)
+        multiply_plain(x);
+    else
+        dcpar_matmul_library(x);
+}
+#else
+static void multiply(const dcpar_product *x) { multiply_plain(x); }
+#endif

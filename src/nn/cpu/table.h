@@ -26,11 +26,8 @@ extern const dcpar_device DCPAR_CPU_TABLE(DCPAR_CPU_NAME);
 
 const dcpar_device DCPAR_CPU_TABLE(DCPAR_CPU_NAME) = {
     .name = DCPAR_CPU_TEXT(DCPAR_CPU_NAME),
-#ifdef DCPAR_HAVE_ONEDNN
-    .multiply = dcpar_matmul_library,
-#else
-    .multiply = multiply_plain,
-#endif
+    .product_scratch = PRODUCT_SCRATCH,
+    .multiply = multiply,
     .multiply_plain = multiply_plain,
     .norm_forward = norm_forward,
     .norm_backward = norm_backward,

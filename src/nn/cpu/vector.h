@@ -10,6 +10,8 @@ typedef float vector __attribute__((vector_size(LANES * 4)));
 typedef float vector_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef uint32_t bits __attribute__((vector_size(LANES * 4)));
 
+ALWAYS_INLINE int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit; }
+
 ALWAYS_INLINE vector load(const float *from) { return *(const vector_in_memory *)from; }
 
 ALWAYS_INLINE void store(float *to, vector value) { *(vector_in_memory *)to = value; }
@@ -23,12 +25,6 @@ ALWAYS_INLINE vector load_some(const float *from, int64_t count) {
 
 ALWAYS_INLINE void store_some(float *to, vector value, int64_t count) {
     memcpy(to, &value, (size_t)count * sizeof *to);
-}
-
-ALWAYS_INLINE vector splat(float value) {
-    vector all;
-    for (int lane = 0; lane < LANES; ++lane) all[lane] = value;
-    return all;
 }
 
 ALWAYS_INLINE vector zeros(void) { return (vector){0}; }
