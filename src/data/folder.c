@@ -39,10 +39,12 @@ static dcpar_status add_entry(entry_list *list, const char *parent, const char *
         list->capacity = capacity;
     }
     const size_t size = strlen(parent) + strlen(name) + 2;
-    char *path = malloc(size);
-    if (path == NULL) return dcpar_fail_memory(error, "the files of a folder");
-    snprintf(path, size, "%s%s%s", parent, *parent == '\0' ? "" : "/", name);
-    list->items[list->count++] = (entry){path, bytes};
+    entry *added = &list->items[list->count];
+    added->path = malloc(size);
+    if (added->path == NULL) return dcpar_fail_memory(error, "the files of a folder");
+    snprintf(added->path, size, "%s%s%s", parent, *parent == '\0' ? "" : "/", name);
+    added->bytes = bytes;
+    ++list->count;
     return DCPAR_OK;
 }
 
