@@ -190,7 +190,7 @@ static void a_report_without_anything_is_still_a_page(void **state) {
     assert_null(strstr(text, "<h2>Timelines"));
     free(text);
     const int64_t empty[] = {0, 0};
-    const dcpar_report_policy idle = {.name = "buddy"};
+    const dcpar_report_policy idle = {.name = DCPAR_REPORT_BASELINE};
     const dcpar_report nothing_ran = {.title = "x", .world = 2, .lengths = empty, .length_count = 2, .policies = &idle,
                                       .policy_count = 1};
     text = written(&nothing_ran);
@@ -295,6 +295,26 @@ static void figures_are_sums_over_sums_and_medians(void **state) {
     assert_int_equal(figures[1].peak_bytes, 3 << 20);
     assert_int_equal(figures[1].tokens, 4500);
     assert_true(figures[1].last_loss == 4);
+}
+
+static void what_was_only_planned_is_not_compared_with_what_was_measured(void **state) {
+    (void)state;
+    const dcpar_report_iteration planned = {.tokens = 9000, .loss = NAN, .seconds = NAN, .predicted_seconds = 1};
+    const dcpar_report_policy policies[] = {{.name = "plan", .iterations = &planned, .count = 1}, two_policies[0],
+                                            two_policies[1]};
+    const dcpar_report report = {.title = "x", .world = 2, .policies = policies, .policy_count = 3};
+    dcpar_figures figures[3];
+    dcpar_error error;
+    assert_ok(dcpar_figures_make(&report, figures, &error));
+    assert_true(fabs(figures[0].throughput - 9000) < 1e-9);
+    assert_false(figures[0].measured);
+    assert_true(isnan(figures[0].speedup));
+    assert_int_equal(dcpar_figures_fastest(figures, 3), 1);
+    assert_int_equal(dcpar_figures_slowest(figures, 3), 2);
+    char *text = written(&report);
+    assert_page(text);
+    assert_non_null(strstr(text, "9.00 k planned"));
+    free(text);
 }
 
 static void the_table_is_aligned_on_the_terminal(void **state) {
@@ -456,6 +476,7 @@ int main(void) {
         cmocka_unit_test(single_unknown_losses_are_gaps),
         cmocka_unit_test(extreme_lengths_and_many_sp_sizes_have_their_place),
         cmocka_unit_test(figures_are_sums_over_sums_and_medians),
+        cmocka_unit_test(what_was_only_planned_is_not_compared_with_what_was_measured),
         cmocka_unit_test(the_table_is_aligned_on_the_terminal),
         cmocka_unit_test(the_result_is_said_in_one_sentence),
         cmocka_unit_test(all_timelines_share_one_time_scale),

@@ -78,20 +78,23 @@ dcpar_status dcpar_figures_make(const dcpar_report *report, dcpar_figures *figur
     return DCPAR_OK;
 }
 
-int32_t dcpar_figures_fastest(const dcpar_figures *figures, int32_t count) {
+/* The policy whose throughput, times `sign`, is the highest. A measured one always wins over one only planned. */
+static int32_t find_extreme(const dcpar_figures *figures, int32_t count, double sign) {
     int32_t best = -1;
-    for (int32_t i = 0; i < count; ++i)
-        if (isfinite(figures[i].throughput) && (best < 0 || figures[i].throughput > figures[best].throughput)) best = i;
+    for (int32_t i = 0; i < count; ++i) {
+        const dcpar_figures *one = &figures[i];
+        if (!isfinite(one->throughput)) continue;
+        const bool better = best < 0 || (one->measured != figures[best].measured
+                                             ? one->measured
+                                             : sign * one->throughput > sign * figures[best].throughput);
+        if (better) best = i;
+    }
     return best;
 }
 
-int32_t dcpar_figures_slowest(const dcpar_figures *figures, int32_t count) {
-    int32_t worst = -1;
-    for (int32_t i = 0; i < count; ++i)
-        if (isfinite(figures[i].throughput) && (worst < 0 || figures[i].throughput < figures[worst].throughput))
-            worst = i;
-    return worst;
-}
+int32_t dcpar_figures_fastest(const dcpar_figures *figures, int32_t count) { return find_extreme(figures, count, 1); }
+
+int32_t dcpar_figures_slowest(const dcpar_figures *figures, int32_t count) { return find_extreme(figures, count, -1); }
 
 int32_t dcpar_report_baseline(const dcpar_report *report) {
     for (int32_t i = 0; i < report->policy_count; ++i)

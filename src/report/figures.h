@@ -20,7 +20,8 @@ typedef struct dcpar_figures {
 /* Fills figures[report->policy_count]. */
 dcpar_status dcpar_figures_make(const dcpar_report *report, dcpar_figures *figures, dcpar_error *error);
 
-/* The policy with the highest throughput, the one with the lowest, and the baseline; -1 when there is none. */
+/* The policy with the highest throughput, the one with the lowest (of the measured ones if there are any), and the
+ * baseline; -1 when there is none. */
 int32_t dcpar_figures_fastest(const dcpar_figures *figures, int32_t count);
 int32_t dcpar_figures_slowest(const dcpar_figures *figures, int32_t count);
 int32_t dcpar_report_baseline(const dcpar_report *report);

@@ -92,13 +92,15 @@ static void write_comparison(FILE *file, const dcpar_report *report, const dcpar
 /* The fastest policy against the baseline, or against the slowest when the baseline is missing or the fastest. */
 static void write_result_sentence(FILE *file, const dcpar_report *report, const dcpar_figures *figures) {
     const int32_t best = dcpar_figures_fastest(figures, report->policy_count);
-    int32_t other = dcpar_report_baseline(report);
-    if (other < 0 || other == best || !isfinite(figures[other].throughput))
-        other = dcpar_figures_slowest(figures, report->policy_count);
+    if (best < 0) {
+        PUT("<p class=\"lead\">No iteration was run.</p>\n");
+        return;
+    }
+    const int32_t baseline = dcpar_report_baseline(report);
+    const bool has_baseline = baseline >= 0 && baseline != best && isfinite(figures[best].speedup);
+    const int32_t other = has_baseline ? baseline : dcpar_figures_slowest(figures, report->policy_count);
     PUT("<p class=\"lead\">");
-    if (best < 0)
-        PUT("No iteration was run.");
-    else if (best == other)
+    if (best == other)
         write_single_result(file, report, figures, best);
     else
         write_comparison(file, report, figures, best, other);
@@ -138,7 +140,7 @@ static void write_table(FILE *file, const dcpar_report *report, const dcpar_figu
             const char *cell = columns[j]->text(&figures[i], text);
             PUT("<td>%s", cell != NULL ? cell : "\xe2\x80\x93");
             if (j == 0 && best >= 0 && report->policy_count > 1)
-                write_bar(file, report, i, figures[i].throughput / figures[best].throughput);
+                write_bar(file, report, i, fmin(1, figures[i].throughput / figures[best].throughput));
             PUT("</td>");
         }
         PUT("</tr>\n");
@@ -202,8 +204,8 @@ static dcpar_status write_loss(FILE *file, const dcpar_report *report, dcpar_err
 
 /* One entry of a legend: a patch of colour and what it means. */
 static void write_swatch(FILE *file, const char *class_name, const char *meaning) {
-    PUT("<li><svg width=\"22\" height=\"14\"><rect class=\"%s\" width=\"22\" height=\"14\" /></svg>%s</li>\n", class_name,
-        meaning);
+    PUT("<li><svg width=\"22\" height=\"14\"><rect class=\"%s\" width=\"22\" height=\"14\" /></svg>%s</li>\n",
+        class_name, meaning);
 }
 
 static void write_length_facts(FILE *file, const dcpar_length_facts *facts) {
