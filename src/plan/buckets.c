@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "dcpar.h"
+#include "plan/buckets.h"
 
 struct dcpar_buckets {
     int32_t count;
@@ -96,9 +96,9 @@ typedef struct length_class {
     double count;  /* sequences in this class and all before: for sums over ranges */
 } length_class;
 
-/* Counts lengths by class; returns the classes that occur, with running counts. */
-static dcpar_status count_classes(const int64_t *lengths, int64_t count, length_class **out, int32_t *used,
-                                  dcpar_error *error) {
+/* Counts lengths up to `longest` by class; returns the classes that occur, with running counts. */
+static dcpar_status count_classes(const int64_t *lengths, int64_t count, int64_t longest, length_class **out,
+                                  int32_t *used, dcpar_error *error) {
     length_class *classes = calloc(CLASSES + 1, sizeof *classes);
     if (classes == NULL) return dcpar_fail_memory(error, "length classes");
     for (int64_t i = 0; i < count; ++i) {
@@ -107,7 +107,7 @@ static dcpar_status count_classes(const int64_t *lengths, int64_t count, length_
             return dcpar_fail(error, DCPAR_INVALID, "row %lld has a length of %lld; it must be 1 to 2^40", (long long)i,
                               (long long)lengths[i]);
         }
-        if (lengths[i] == 0) continue;
+        if (lengths[i] == 0 || lengths[i] > longest) continue;
         length_class *class = &classes[class_of(lengths[i])];
         class->count += 1;
         if (lengths[i] > class->bound) class->bound = lengths[i];
@@ -152,12 +152,26 @@ static void add_bucket(const length_class *classes, const double *previous, doub
     add_bucket(classes, previous, best, from, middle + 1, high, from[middle], start_high);
 }
 
-static dcpar_status minimal_bounds(const length_class *classes, int32_t used, int32_t buckets, dcpar_buckets **out,
-                                   dcpar_error *error) {
+static int compare_bounds(const void *left, const void *right) {
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* Sorts bounds[count], leaves out repeated ones and zeros, and makes buckets of them. */
+static dcpar_status create_from_any_order(int64_t *bounds, int32_t count, dcpar_buckets **out, dcpar_error *error) {
+    qsort(bounds, (size_t)count, sizeof *bounds, compare_bounds);
+    int32_t kept = 0;
+    for (int32_t i = 0; i < count; ++i)
+        if (bounds[i] > 0 && (kept == 0 || bounds[i] != bounds[kept - 1])) bounds[kept++] = bounds[i];
+    return dcpar_buckets_create(bounds, kept, out, error);
+}
+
+static dcpar_status minimal_bounds(const length_class *classes, int32_t used, int32_t buckets, const int64_t *also,
+                                   int32_t also_count, dcpar_buckets **out, dcpar_error *error) {
     if (buckets > used) buckets = used;
     double *rows = malloc(2 * (size_t)used * sizeof *rows);
     int32_t *from = malloc((size_t)buckets * (size_t)used * sizeof *from);
-    int64_t *bounds = malloc((size_t)buckets * sizeof *bounds);
+    int64_t *bounds = malloc(((size_t)buckets + (size_t)also_count) * sizeof *bounds);
     dcpar_status status = DCPAR_NO_MEMORY;
     if (rows == NULL || from == NULL || bounds == NULL) {
         dcpar_fail_memory(error, "the search for buckets");
@@ -175,11 +189,13 @@ static dcpar_status minimal_bounds(const length_class *classes, int32_t used, in
         best = swap;
     }
     int32_t last = used - 1, left = buckets;
+    memset(bounds, 0, (size_t)buckets * sizeof *bounds);
     while (last >= 0 && left > 0) {
         bounds[--left] = classes[last].bound;
         last = from[(size_t)left * (size_t)used + (size_t)last] - 1;
     }
-    status = dcpar_buckets_create(bounds + left, buckets - left, out, error);
+    for (int32_t i = 0; i < also_count; ++i) bounds[buckets + i] = also[i];
+    status = create_from_any_order(bounds, buckets + also_count, out, error);
 done:
     free(rows);
     free(from);
@@ -187,17 +203,22 @@ done:
     return status;
 }
 
-dcpar_status dcpar_buckets_minimal(const int64_t *lengths, int64_t count, int32_t buckets, dcpar_buckets **out,
-                                   dcpar_error *error) {
+dcpar_status dcpar_buckets_minimal_with(const int64_t *lengths, int64_t count, int32_t buckets, const int64_t *also,
+                                        int32_t also_count, int64_t longest, dcpar_buckets **out, dcpar_error *error) {
     if (buckets < 1) return dcpar_fail(error, DCPAR_INVALID, "%d buckets are not at least one", buckets);
     length_class *classes = NULL;
     int32_t used = 0;
-    DCPAR_TRY(count_classes(lengths, count, &classes, &used, error));
+    DCPAR_TRY(count_classes(lengths, count, longest, &classes, &used, error));
     dcpar_status status;
     if (used == 0)
         status = dcpar_fail(error, DCPAR_INVALID, "there is no sequence to make buckets for");
     else
-        status = minimal_bounds(classes, used, buckets, out, error);
+        status = minimal_bounds(classes, used, buckets, also, also_count, out, error);
     free(classes);
     return status;
+}
+
+dcpar_status dcpar_buckets_minimal(const int64_t *lengths, int64_t count, int32_t buckets, dcpar_buckets **out,
+                                   dcpar_error *error) {
+    return dcpar_buckets_minimal_with(lengths, count, buckets, NULL, 0, DCPAR_LENGTH_MAX, out, error);
 }

@@ -11,12 +11,13 @@ bool dcpar_shape_at(const dcpar_profile *profile, int64_t length, int32_t sp, in
                     bool recompute_all, dcpar_shape *out) {
     const int32_t layers = dcpar_profile_get_info(profile)->layers;
     dcpar_point point;
+    length = (length + sp - 1) / sp * sp;
     if (!dcpar_profile_point(profile, length, sp, batch, &point)) return false;
     const int32_t fewest = dcpar_point_recompute(&point, layers, memory);
     if (fewest < 0) return false;
     const int32_t recompute = recompute_all ? layers : fewest;
     const dcpar_cost cost = dcpar_point_cost(&point, layers, recompute);
-    *out = (dcpar_shape){cost.seconds, cost.bytes, recompute};
+    *out = (dcpar_shape){cost.seconds, cost.bytes, recompute, 0};
     return true;
 }
 
@@ -27,15 +28,28 @@ static int32_t fill_shapes(const dcpar_profile *profile, int64_t bound, int32_t 
     if (most > DCPAR_MOST_BATCH) most = DCPAR_MOST_BATCH;
     if (most > count) most = (int32_t)count;
     int32_t batch = 1;
-    while (batch <= most && dcpar_shape_at(profile, bound, sp, batch, memory, recompute_all, &room[batch])) ++batch;
+    while (batch <= most && dcpar_shape_at(profile, bound, sp, batch, memory, recompute_all, &room[batch])) {
+        room[batch].best = batch;
+        if (batch > 1) { /* times are measured, so a larger batch can seem faster */
+            const dcpar_shape *before = &room[batch - 1], *best = &room[before->best];
+            room[batch].seconds = fmax(room[batch].seconds, before->seconds);
+            if (best->seconds / before->best <= room[batch].seconds / batch) room[batch].best = before->best;
+        }
+        ++batch;
+    }
     return batch - 1;
 }
 
-static int32_t best_batch(const dcpar_shapes *shapes) {
-    int32_t best = shapes->most > 0 ? 1 : 0;
-    for (int32_t batch = 2; batch <= shapes->most; ++batch)
-        if (shapes->shape[batch].seconds / batch < shapes->shape[best].seconds / best) best = batch;
-    return best;
+int32_t dcpar_shapes_within(const dcpar_shapes *shapes, double seconds) {
+    int32_t fits = 0, does_not = shapes->most + 1;
+    while (does_not - fits > 1) {
+        const int32_t middle = fits + (does_not - fits) / 2;
+        if (shapes->shape[middle].seconds <= seconds)
+            fits = middle;
+        else
+            does_not = middle;
+    }
+    return fits;
 }
 
 dcpar_status dcpar_table_create(const dcpar_profile *profile, const dcpar_buckets *buckets, const int64_t *counts,
@@ -62,7 +76,6 @@ dcpar_status dcpar_table_create(const dcpar_profile *profile, const dcpar_bucket
             shapes->shape = table->storage + used;
             shapes->most = fill_shapes(profile, table->bound[bucket], widths[width], counts[bucket], memory,
                                        recompute_all, shapes->shape);
-            shapes->best = best_batch(shapes);
             used += (size_t)shapes->most + 1;
         }
     }
@@ -74,19 +87,4 @@ void dcpar_table_destroy(dcpar_table *table) {
     free(table->shapes);
     free(table->storage);
     memset(table, 0, sizeof *table);
-}
-
-bool dcpar_table_choice(const dcpar_table *table, int32_t bucket, int32_t *width, int32_t *batch) {
-    double least = INFINITY;
-    for (int32_t w = 0; w < table->widths; ++w) {
-        const dcpar_shapes *shapes = dcpar_table_at(table, bucket, w);
-        if (shapes->most == 0) continue;
-        const double cost = table->width[w] * shapes->shape[shapes->best].seconds / shapes->best;
-        if (cost < least) {
-            least = cost;
-            *width = w;
-            *batch = shapes->best;
-        }
-    }
-    return least < INFINITY;
 }

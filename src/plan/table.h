@@ -6,23 +6,23 @@
 
 /* One (bucket, width, batch) with the number of recomputed layers that Algorithm 1 gives it. */
 typedef struct dcpar_shape {
-    double seconds;
+    double seconds; /* never less than with a smaller batch */
     int64_t bytes;
     int32_t recompute;
+    int32_t best; /* of the batches up to this one, that with the least seconds a sequence */
 } dcpar_shape;
 
 /* The shapes of one (bucket, width): shape[b] for b = 1 .. most. most = 0: nothing fits. */
 typedef struct dcpar_shapes {
     int32_t most;
-    int32_t best; /* the batch with the least seconds a sequence */
     dcpar_shape *shape;
 } dcpar_shapes;
 
 typedef struct dcpar_table {
     int32_t buckets, widths;
-    int32_t width[64];     /* SP sizes, increasing, each divides the next */
-    int64_t *bound;        /* [buckets] padded length */
-    dcpar_shapes *shapes;  /* [buckets * widths] */
+    int32_t width[64];    /* SP sizes, increasing */
+    int64_t *bound;       /* [buckets] padded length */
+    dcpar_shapes *shapes; /* [buckets * widths] */
     dcpar_shape *storage;
 } dcpar_table;
 
@@ -39,11 +39,12 @@ static inline const dcpar_shapes *dcpar_table_at(const dcpar_table *table, int32
     return &table->shapes[bucket * table->widths + width];
 }
 
-/* The shape of one (length, sp, batch) within `memory`; false when it does not fit. */
+/* The largest batch of these shapes that takes at most `seconds`; 0 when not even one sequence does. */
+int32_t dcpar_shapes_within(const dcpar_shapes *shapes, double seconds);
+
+/* The shape of one (length, sp, batch) within `memory`, the length rounded up to whole parts for `sp` ranks; false when
+ * it does not fit. `best` is not set. */
 bool dcpar_shape_at(const dcpar_profile *profile, int64_t length, int32_t sp, int32_t batch, int64_t memory,
                     bool recompute_all, dcpar_shape *out);
-
-/* The width and batch of `bucket` with the least rank-seconds a sequence; false when nothing fits. */
-bool dcpar_table_choice(const dcpar_table *table, int32_t bucket, int32_t *width, int32_t *batch);
 
 #endif

@@ -1,0 +1,145 @@
+/* Few sequences: branch and bound over micro-batches, widths and blocks. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "plan/fill.h"
+
+/* The search is for small instances; a larger one is left to the fast filling. */
+#define MOST_SEQUENCES 16
+#define MOST_RANKS 64
+#define MOST_NODES 60000
+
+typedef struct exact_search {
+    const dcpar_work *work;
+    double bound, best; /* seconds */
+    double area[64];    /* rank-seconds that a sequence of order[i] takes at least */
+    int32_t order[MOST_SEQUENCES], order_count;
+    int64_t left[MOST_SEQUENCES];
+    double load[MOST_RANKS], loaded; /* by rank, and their sum */
+    dcpar_placement path[MOST_SEQUENCES], found[MOST_SEQUENCES];
+    int32_t depth, found_count;
+    int32_t nodes;
+} exact_search;
+
+static double area_of_one(const dcpar_work *work, int32_t bucket) {
+    double least = INFINITY;
+    for (int32_t i = 0; i < work->chain->count; ++i) {
+        const int32_t column = work->chain->column[i];
+        const dcpar_shapes *shapes = dcpar_table_at(work->table, bucket, column);
+        if (shapes->most == 0) continue;
+        const int32_t batch = shapes->shape[shapes->most].best;
+        least = fmin(least, work->table->width[column] * shapes->shape[batch].seconds / batch);
+    }
+    return least;
+}
+
+/* Whether all ranks of a block are as loaded as those of the block before it: then it is the same choice again. */
+static bool same_as_before(const exact_search *search, int32_t first, int32_t width) {
+    if (first < width) return false;
+    for (int32_t rank = first; rank < first + width; ++rank)
+        if (search->load[rank] != search->load[rank - width]) return false;
+    return true;
+}
+
+static bool hopeless(const exact_search *search) {
+    double area = search->loaded;
+    for (int32_t i = 0; i < search->order_count; ++i) area += (double)search->left[i] * search->area[i];
+    return area >= search->best * (1 - 1e-9) * search->work->world;
+}
+
+static void visit(exact_search *search, int32_t first, int64_t code);
+
+/* Tries every block of one shape for sequences of order[index]; `code` numbers shapes so that a bucket's micro-batches are
+ * tried in one order only. */
+static void try_shape(exact_search *search, int32_t index, int32_t column, int32_t batch, int64_t code) {
+    const dcpar_work *work = search->work;
+    const int32_t width = work->table->width[column], bucket = search->order[index];
+    const double seconds = dcpar_table_at(work->table, bucket, column)->shape[batch].seconds;
+    for (int32_t first = 0; first + width <= work->world; first += width) {
+        if (same_as_before(search, first, width)) continue;
+        double start = 0, before[MOST_RANKS];
+        for (int32_t i = 0; i < width; ++i) start = fmax(start, search->load[first + i]);
+        /* Widths go down along a plan, not along this search, so a rank's load is the sum of what it runs. */
+        if (start + seconds >= search->best * (1 - 1e-9)) continue;
+        for (int32_t i = 0; i < width; ++i) {
+            before[i] = search->load[first + i];
+            search->load[first + i] += seconds;
+        }
+        search->loaded += width * seconds;
+        search->left[index] -= batch;
+        search->path[search->depth++] = (dcpar_placement){bucket, column, batch, first / width};
+        visit(search, index, code);
+        --search->depth;
+        search->left[index] += batch;
+        search->loaded -= width * seconds;
+        for (int32_t i = 0; i < width; ++i) search->load[first + i] = before[i];
+        if (search->best <= search->bound || search->nodes > MOST_NODES) return;
+    }
+}
+
+static void keep_path(exact_search *search) {
+    double longest = 0;
+    for (int32_t rank = 0; rank < search->work->world; ++rank) longest = fmax(longest, search->load[rank]);
+    if (longest >= search->best) return;
+    search->best = longest;
+    search->found_count = search->depth;
+    for (int32_t i = 0; i < search->depth; ++i) search->found[i] = search->path[i];
+}
+
+static void visit(exact_search *search, int32_t index, int64_t code) {
+    if (++search->nodes > MOST_NODES || hopeless(search)) return;
+    while (index < search->order_count && search->left[index] == 0) {
+        ++index;
+        code = 0;
+    }
+    if (index == search->order_count) {
+        keep_path(search);
+        return;
+    }
+    const dcpar_work *work = search->work;
+    for (int32_t i = 0; i < work->chain->count; ++i) {
+        const int32_t column = work->chain->column[i];
+        const dcpar_shapes *shapes = dcpar_table_at(work->table, search->order[index], column);
+        for (int32_t batch = shapes->most; batch >= 1; --batch) {
+            const int64_t this_code = (int64_t)i * (DCPAR_MOST_BATCH + 1) + (DCPAR_MOST_BATCH - batch);
+            if (batch > search->left[index] || this_code < code) continue;
+            try_shape(search, index, column, batch, this_code);
+        }
+    }
+}
+
+/* The order in which plans run: widest first. Few elements, so by insertion. */
+static void sort_by_width(exact_search *search) {
+    for (int32_t i = 1; i < search->found_count; ++i) {
+        const dcpar_placement moved = search->found[i];
+        int32_t place = i;
+        while (place > 0 && search->found[place - 1].column < moved.column) {
+            search->found[place] = search->found[place - 1];
+            --place;
+        }
+        search->found[place] = moved;
+    }
+}
+
+dcpar_status dcpar_fill_exactly(const dcpar_work *work, double bound, dcpar_fill_space *space, dcpar_error *error) {
+    int64_t sequences = 0;
+    for (int32_t bucket = 0; bucket < work->table->buckets; ++bucket) sequences += work->counts[bucket];
+    if (sequences > MOST_SEQUENCES || work->world > MOST_RANKS || space->best.seconds <= bound * (1 + 1e-9))
+        return DCPAR_OK;
+    exact_search search = {.work = work, .bound = bound, .best = space->best.seconds};
+    for (int32_t bucket = work->table->buckets - 1; bucket >= 0; --bucket) {
+        if (work->counts[bucket] == 0) continue;
+        search.area[search.order_count] = area_of_one(work, bucket);
+        search.left[search.order_count] = work->counts[bucket];
+        search.order[search.order_count++] = bucket;
+    }
+    visit(&search, 0, 0);
+    if (search.found_count == 0) return DCPAR_OK;
+    sort_by_width(&search);
+    space->best.count = 0;
+    space->best.seconds = search.best;
+    for (int32_t i = 0; i < search.found_count; ++i)
+        DCPAR_TRY(dcpar_filling_add(&space->best, search.found[i], error));
+    return DCPAR_OK;
+}
