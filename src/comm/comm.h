@@ -32,6 +32,7 @@ struct dcpar_comm {
     const dcpar_comm_functions *functions;
     dcpar_comm *world; /* itself, when this is the world */
     int32_t rank, size;
+    int64_t largest_message; /* MPI: bytes one call carries for one rank; longer ones go in pieces (tests lower it) */
     dcpar_comm_group_entry *groups; /* of a world: the widths asked for so far */
     int32_t group_count;
 };

@@ -1,0 +1,334 @@
+/* Ranks that are MPI processes.
+ *
+ * MPI's own reductions may add in any order; here they are exchanges of data and additions in rank order. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep, clock_gettime */
+#include "base/error.h"
+#include "comm/comm.h"
+
+#ifndef DCPAR_HAVE_MPI
+
+dcpar_status dcpar_comm_run_mpi(dcpar_rank_main main_function, void *argument, dcpar_error *error) {
+    (void)main_function;
+    (void)argument;
+    return dcpar_fail(error, DCPAR_UNSUPPORTED, "%s",
+                      dcpar_comm_mpi_launched()
+                          ? "this process was started by an MPI launcher, but dcpar is built without MPI"
+                          : "dcpar is built without MPI");
+}
+
+#else
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <mpi.h>
+
+/* Scratch of one reduction; longer ones go in pieces. */
+#define SCRATCH_BYTES (INT64_C(4) << 20)
+
+/* How long a failed rank gives the others to end by themselves before it ends the job. */
+#define PATIENCE_SECONDS 1.0
+
+/* At the end of a run ranks sleep this long between looks: others may be working still. */
+#define LOOK_NANOSECONDS 1000000
+
+typedef struct mpi_comm {
+    dcpar_comm base;
+    MPI_Comm handle;
+} mpi_comm;
+
+static const dcpar_comm_functions mpi_functions;
+
+static mpi_comm *as_mpi(dcpar_comm *comm) { return (mpi_comm *)comm; }
+
+/* DCPAR_PEER with MPI's own words when `code` is an error. */
+static dcpar_status check(const char *operation, int code, dcpar_error *error) {
+    if (code == MPI_SUCCESS) return DCPAR_OK;
+    char words[MPI_MAX_ERROR_STRING] = "unknown error";
+    int length = 0;
+    MPI_Error_string(code, words, &length);
+    return dcpar_fail(error, DCPAR_PEER, "%s: %s", operation, words);
+}
+
+#define TRY_MPI(operation, call) DCPAR_TRY(check((operation), (call), error))
+
+static int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ------------------------------------------------------------------------------------------------ long messages */
+
+/* The type of a block of `bytes` bytes whose neighbour starts `stride` bytes further: MPI's counts are ints, but with
+ * it every count is 1, and a piece of every rank's long block is one call. */
+static dcpar_status make_block_type(int64_t bytes, int64_t stride, MPI_Datatype *out, dcpar_error *error) {
+    MPI_Datatype flat;
+    TRY_MPI("MPI_Type_contiguous", MPI_Type_contiguous((int)bytes, MPI_BYTE, &flat));
+    int code = MPI_Type_create_resized(flat, 0, (MPI_Aint)stride, out);
+    MPI_Type_free(&flat);
+    TRY_MPI("MPI_Type_create_resized", code);
+    code = MPI_Type_commit(out);
+    if (code != MPI_SUCCESS) MPI_Type_free(out);
+    return check("MPI_Type_commit", code, error);
+}
+
+/* One piece: `bytes` at input + j * input_stride to rank j, those of rank i to output + i * output_stride. */
+static dcpar_status exchange_piece(mpi_comm *comm, const unsigned char *input, int64_t input_stride,
+                                   unsigned char *output, int64_t output_stride, int64_t bytes, dcpar_error *error) {
+    MPI_Datatype sent, received;
+    DCPAR_TRY(make_block_type(bytes, input_stride, &sent, error));
+    dcpar_status status = make_block_type(bytes, output_stride, &received, error);
+    if (status == DCPAR_OK) {
+        status = check("MPI_Alltoall", MPI_Alltoall(input, 1, sent, output, 1, received, comm->handle), error);
+        MPI_Type_free(&received);
+    }
+    MPI_Type_free(&sent);
+    return status;
+}
+
+/* The same with blocks of any length. */
+static dcpar_status exchange(mpi_comm *comm, const unsigned char *input, int64_t input_stride, unsigned char *output,
+                             int64_t output_stride, int64_t bytes, dcpar_error *error) {
+    const int64_t largest = comm->base.largest_message;
+    if (bytes <= largest && input_stride == bytes && output_stride == bytes)
+        return check("MPI_Alltoall",
+                     MPI_Alltoall(input, (int)bytes, MPI_BYTE, output, (int)bytes, MPI_BYTE, comm->handle), error);
+    for (int64_t start = 0; start < bytes; start += largest)
+        DCPAR_TRY(exchange_piece(comm, input + start, input_stride, output + start, output_stride,
+                                 smaller_of(bytes - start, largest), error));
+    return DCPAR_OK;
+}
+
+static dcpar_status gather_piece(mpi_comm *comm, const void *input, int64_t bytes, unsigned char *output,
+                                 int64_t stride, dcpar_error *error) {
+    MPI_Datatype received;
+    DCPAR_TRY(make_block_type(bytes, stride, &received, error));
+    const int code = MPI_Allgather(input, (int)bytes, MPI_BYTE, output, 1, received, comm->handle);
+    MPI_Type_free(&received);
+    return check("MPI_Allgather", code, error);
+}
+
+/* --------------------------------------------------------------------------------------------------- operations */
+
+static dcpar_status mpi_barrier(dcpar_comm *comm, dcpar_error *error) {
+    return check("MPI_Barrier", MPI_Barrier(as_mpi(comm)->handle), error);
+}
+
+static dcpar_status mpi_all_gather(dcpar_comm *base, const void *input, void *output, int64_t bytes,
+                                   dcpar_error *error) {
+    mpi_comm *comm = as_mpi(base);
+    const bool in_place = input == (const unsigned char *)output + base->rank * bytes;
+    if (bytes <= base->largest_message)
+        return check("MPI_Allgather",
+                     MPI_Allgather(in_place ? MPI_IN_PLACE : input, (int)bytes, MPI_BYTE, output, (int)bytes, MPI_BYTE,
+                                   comm->handle),
+                     error);
+    for (int64_t start = 0; start < bytes; start += base->largest_message)
+        DCPAR_TRY(gather_piece(comm, in_place ? MPI_IN_PLACE : (const unsigned char *)input + start,
+                               smaller_of(bytes - start, base->largest_message), (unsigned char *)output + start, bytes,
+                               error));
+    return DCPAR_OK;
+}
+
+static dcpar_status mpi_all_to_all(dcpar_comm *base, const void *input, void *output, int64_t bytes,
+                                   dcpar_error *error) {
+    return exchange(as_mpi(base), input, bytes, output, bytes, bytes, error);
+}
+
+static dcpar_status mpi_broadcast(dcpar_comm *base, void *data, int64_t bytes, int32_t root, dcpar_error *error) {
+    for (int64_t start = 0; start < bytes; start += base->largest_message) {
+        const int64_t piece = smaller_of(bytes - start, base->largest_message);
+        TRY_MPI("MPI_Bcast",
+                MPI_Bcast((unsigned char *)data + start, (int)piece, MPI_BYTE, root, as_mpi(base)->handle));
+    }
+    return DCPAR_OK;
+}
+
+/* How many of `count` elements of each rank go in one piece, and scratch for that many of all ranks. */
+static dcpar_status make_scratch(const dcpar_comm *comm, int64_t count, int64_t element, int64_t *piece, void **scratch,
+                                 dcpar_error *error) {
+    const int64_t fitting = SCRATCH_BYTES / element / comm->size;
+    *piece = smaller_of(count, fitting > 0 ? fitting : 1);
+    *scratch = malloc((size_t)(comm->size * *piece * element));
+    return *scratch != NULL ? DCPAR_OK : dcpar_fail_memory(error, "a reduction");
+}
+
+static dcpar_status mpi_all_reduce(dcpar_comm *base, double *values, int64_t count, dcpar_reduction reduction,
+                                   dcpar_error *error) {
+    if (count == 0) return DCPAR_OK;
+    int64_t piece;
+    void *scratch;
+    DCPAR_TRY(make_scratch(base, count, sizeof *values, &piece, &scratch, error));
+    const double *gathered = scratch;
+    dcpar_status status = DCPAR_OK;
+    for (int64_t start = 0; start < count && status == DCPAR_OK; start += piece) {
+        const int64_t here = smaller_of(count - start, piece);
+        status = mpi_all_gather(base, values + start, scratch, here * (int64_t)sizeof *values, error);
+        if (status != DCPAR_OK) break;
+        memcpy(values + start, gathered, (size_t)here * sizeof *values);
+        for (int32_t rank = 1; rank < base->size; ++rank)
+            dcpar_combine_doubles(values + start, gathered + rank * here, here, reduction);
+    }
+    free(scratch);
+    return status;
+}
+
+static dcpar_status mpi_reduce_scatter(dcpar_comm *base, const float *input, float *output, int64_t count,
+                                       dcpar_error *error) {
+    if (count == 0) return DCPAR_OK;
+    int64_t piece;
+    void *scratch;
+    DCPAR_TRY(make_scratch(base, count, sizeof *input, &piece, &scratch, error));
+    const int64_t stride = count * (int64_t)sizeof *input;
+    const float *received = scratch;
+    dcpar_status status = DCPAR_OK;
+    for (int64_t start = 0; start < count; start += piece) {
+        const int64_t here = smaller_of(count - start, piece);
+        const int64_t bytes = here * (int64_t)sizeof *input;
+        status = exchange(as_mpi(base), (const unsigned char *)(input + start), stride, scratch, bytes, bytes, error);
+        if (status != DCPAR_OK) break;
+        memcpy(output + start, received, (size_t)bytes);
+        for (int32_t rank = 1; rank < base->size; ++rank)
+            dcpar_combine_floats(output + start, received + rank * here, here);
+    }
+    free(scratch);
+    return status;
+}
+
+static void mpi_abort(dcpar_comm *comm, const char *text) {
+    fprintf(stderr, "dcpar: rank %d: %s\n", (int)comm->world->rank, text);
+    fflush(stderr);
+    MPI_Abort(as_mpi(comm->world)->handle, EXIT_FAILURE);
+}
+
+/* ------------------------------------------------------------------------------------------------------- groups */
+
+static dcpar_status mpi_group(dcpar_comm *world, int32_t width, dcpar_comm **out, dcpar_error *error) {
+    const int32_t first = world->rank / width * width;
+    const bool complete = first + width <= world->size;
+    mpi_comm *group = calloc(1, sizeof *group);
+    if (group == NULL) return dcpar_fail_memory(error, "a group");
+    group->base = (dcpar_comm){.functions = &mpi_functions, .world = world, .rank = world->rank - first, .size = width,
+                               .largest_message = world->largest_message};
+    /* The new communicator inherits the error handler. */
+    const int code = MPI_Comm_split(as_mpi(world)->handle, complete ? world->rank / width : MPI_UNDEFINED, world->rank,
+                                    &group->handle);
+    *out = complete && code == MPI_SUCCESS ? &group->base : NULL;
+    if (*out == NULL) free(group);
+    return check("MPI_Comm_split", code, error);
+}
+
+static void mpi_destroy(dcpar_comm *group) {
+    MPI_Comm_free(&as_mpi(group)->handle);
+    free(as_mpi(group));
+}
+
+static const dcpar_comm_functions mpi_functions = {
+    .group = mpi_group,
+    .destroy = mpi_destroy,
+    .barrier = mpi_barrier,
+    .all_reduce = mpi_all_reduce,
+    .reduce_scatter = mpi_reduce_scatter,
+    .all_gather = mpi_all_gather,
+    .all_to_all = mpi_all_to_all,
+    .broadcast = mpi_broadcast,
+    .abort = mpi_abort,
+};
+
+/* -------------------------------------------------------------------------------------------------------- a run */
+
+/* What is set up before the ranks' mains are called, so that ending a run needs nothing that may be lacking. */
+typedef struct run {
+    mpi_comm world;
+    MPI_Comm ending; /* of its own: another rank may be within an exchange of `world` that will never be complete */
+    int *statuses;   /* [size] */
+} run;
+
+static void run_close(run *run) {
+    dcpar_comm_destroy_groups(&run->world.base);
+    free(run->statuses);
+    if (run->ending != MPI_COMM_NULL) MPI_Comm_free(&run->ending);
+    if (run->world.handle != MPI_COMM_NULL) MPI_Comm_free(&run->world.handle);
+}
+
+static dcpar_status run_open(run *run, dcpar_error *error) {
+    *run = (struct run){.world.handle = MPI_COMM_NULL, .ending = MPI_COMM_NULL};
+    int rank = 0, size = 0;
+    TRY_MPI("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &run->world.handle));
+    MPI_Comm_set_errhandler(run->world.handle, MPI_ERRORS_RETURN);
+    TRY_MPI("MPI_Comm_dup", MPI_Comm_dup(run->world.handle, &run->ending));
+    TRY_MPI("MPI_Comm_rank", MPI_Comm_rank(run->world.handle, &rank));
+    TRY_MPI("MPI_Comm_size", MPI_Comm_size(run->world.handle, &size));
+    run->world.base = (dcpar_comm){.functions = &mpi_functions, .world = &run->world.base, .rank = rank, .size = size,
+                                   .largest_message = INT_MAX};
+    run->statuses = calloc((size_t)size, sizeof *run->statuses);
+    return run->statuses != NULL ? DCPAR_OK : dcpar_fail_memory(error, "the ranks of a run");
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Waits until all ranks' statuses are here. False when `patience` seconds have passed before. */
+static bool wait_for_statuses(MPI_Request *request, double patience) {
+    const double start = seconds();
+    int done = 0;
+    while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) {
+        if (seconds() - start > patience) return false;
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NANOSECONDS}, NULL);
+    }
+    return done != 0;
+}
+
+/* All ranks get the status and the sentence of the first rank that failed. When the others do not come, because they
+ * wait for one that has failed, the job is ended. */
+static dcpar_status agree(run *run, dcpar_status mine, dcpar_error *error) {
+    dcpar_comm *world = &run->world.base;
+    const int status = mine;
+    MPI_Request request;
+    dcpar_error sentence = {mine, ""};
+    if (mine != DCPAR_OK)
+        dcpar_fail(&sentence, mine, "%s", error->text[0] != '\0' ? error->text : dcpar_status_text(mine));
+
+    const int code = MPI_Iallgather(&status, 1, MPI_INT, run->statuses, 1, MPI_INT, run->ending, &request);
+    const double patience = mine == DCPAR_OK ? (double)INT_MAX : PATIENCE_SECONDS;
+    if (code != MPI_SUCCESS || !wait_for_statuses(&request, patience)) {
+        mpi_abort(world, mine != DCPAR_OK ? sentence.text : "MPI fails at the end of the run");
+        return mine;
+    }
+    for (int32_t rank = 0; rank < world->size; ++rank) {
+        if (run->statuses[rank] == DCPAR_OK) continue;
+        TRY_MPI("MPI_Bcast", MPI_Bcast(sentence.text, sizeof sentence.text, MPI_CHAR, rank, run->ending));
+        return dcpar_fail(error, (dcpar_status)run->statuses[rank], "rank %d: %s", (int)rank, sentence.text);
+    }
+    return DCPAR_OK;
+}
+
+static dcpar_status run_world(dcpar_rank_main main_function, void *argument, dcpar_error *error) {
+    run run;
+    dcpar_status status = run_open(&run, error);
+    if (status == DCPAR_OK) {
+        error->text[0] = '\0';
+        status = agree(&run, main_function(&run.world.base, argument, error), error);
+    }
+    run_close(&run);
+    return status;
+}
+
+dcpar_status dcpar_comm_run_mpi(dcpar_rank_main main_function, void *argument, dcpar_error *error) {
+    dcpar_error unheard;
+    if (error == NULL) error = &unheard;
+    int initialized = 0, finalized = 0, provided = 0;
+    MPI_Finalized(&finalized);
+    if (finalized) return dcpar_fail(error, DCPAR_INVALID, "MPI has been finalised: one process can run it once");
+    MPI_Initialized(&initialized);
+    if (!initialized)
+        TRY_MPI("MPI_Init_thread", MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided));
+    const dcpar_status status = run_world(main_function, argument, error);
+    if (!initialized) MPI_Finalize();
+    return status;
+}
+
+#endif
