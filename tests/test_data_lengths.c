@@ -1,9 +1,6 @@
 #define _XOPEN_SOURCE 700
 #include <fcntl.h>
-#include <inttypes.h>
 
-#include "base/random.h"
-#include "data/dataset.h"
 #include "data_testing.h"
 
 static void check_lengths(const char *path, const int64_t *wanted, int64_t wanted_count) {
