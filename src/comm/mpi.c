@@ -99,11 +99,12 @@ static dcpar_status exchange(mpi_comm *comm, const unsigned char *input, int64_t
     return DCPAR_OK;
 }
 
-static dcpar_status gather_piece(mpi_comm *comm, const void *input, int64_t bytes, unsigned char *output,
-                                 int64_t stride, dcpar_error *error) {
+/* One piece of every rank's block; this rank's is in `output` already. */
+static dcpar_status gather_piece(mpi_comm *comm, unsigned char *output, int64_t stride, int64_t bytes,
+                                 dcpar_error *error) {
     MPI_Datatype received;
     DCPAR_TRY(make_block_type(bytes, stride, &received, error));
-    const int code = MPI_Allgather(input, (int)bytes, MPI_BYTE, output, 1, received, comm->handle);
+    const int code = MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, output, 1, received, comm->handle);
     MPI_Type_free(&received);
     return check("MPI_Allgather", code, error);
 }
@@ -117,15 +118,15 @@ static dcpar_status mpi_barrier(dcpar_comm *comm, dcpar_error *error) {
 static dcpar_status mpi_all_gather(dcpar_comm *base, const void *input, void *output, int64_t bytes,
                                    dcpar_error *error) {
     mpi_comm *comm = as_mpi(base);
-    const bool in_place = input == (const unsigned char *)output + base->rank * bytes;
-    if (bytes <= base->largest_message)
+    const int64_t largest = base->largest_message;
+    unsigned char *mine = (unsigned char *)output + base->rank * bytes;
+    if (bytes > 0 && mine != input) memcpy(mine, input, (size_t)bytes);
+    if (bytes <= largest)
         return check("MPI_Allgather",
-                     MPI_Allgather(in_place ? MPI_IN_PLACE : input, (int)bytes, MPI_BYTE, output, (int)bytes, MPI_BYTE,
-                                   comm->handle),
+                     MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, output, (int)bytes, MPI_BYTE, comm->handle),
                      error);
-    for (int64_t start = 0; start < bytes; start += base->largest_message)
-        DCPAR_TRY(gather_piece(comm, in_place ? MPI_IN_PLACE : (const unsigned char *)input + start,
-                               smaller_of(bytes - start, base->largest_message), (unsigned char *)output + start, bytes,
+    for (int64_t start = 0; start < bytes; start += largest)
+        DCPAR_TRY(gather_piece(comm, (unsigned char *)output + start, bytes, smaller_of(bytes - start, largest),
                                error));
     return DCPAR_OK;
 }
