@@ -56,9 +56,11 @@ static int files_in_folder(void) {
     return count - 2;
 }
 
+/* Without strstr: under the address sanitizer every call of it measures the whole rest of the text. */
 static int64_t occurrences(const char *text, const char *word) {
+    const size_t length = strlen(word);
     int64_t count = 0;
-    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) ++count;
+    for (; *text != '\0'; ++text) count += *text == *word && strncmp(text, word, length) == 0;
     return count;
 }
 
