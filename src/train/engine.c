@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 /* The engine: plans an iteration, hands out its micro-batches, and steps ZeRO-1. */
 #include <math.h>
 #include <stdlib.h>
