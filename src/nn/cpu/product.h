@@ -1,14 +1,18 @@
 /* Products of small matrices that lie in cache, and a plain product of large ones made of them. */
 
 /* c[rows, vectors * LANES] (+)= a b, all in registers. a(i, k) = a[i * a_row + k * a_column]: any operand may be read
- * transposed. `rows` and `vectors` are constants where this is inlined. */
+ * transposed. `rows` and `vectors` are constants where this is inlined. What stands in c is added last, so that it has
+ * all the time of the loop to arrive. */
 ALWAYS_INLINE void multiply_tile(const int rows, const int vectors, int64_t depth, const float *a, int64_t a_row,
                                  int64_t a_column, const float *b, int64_t ldb, float *c, int64_t ldc, bool add) {
     vector sum[DCPAR_TILE_ROWS][DCPAR_TILE_VECTORS];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 8
-        for (int j = 0; j < vectors; ++j) sum[i][j] = add ? load(c + i * ldc + j * LANES) : zeros();
+        for (int j = 0; j < vectors; ++j) {
+            if (add) __builtin_prefetch(c + i * ldc + j * LANES, 1);
+            sum[i][j] = zeros();
+        }
     for (int64_t k = 0; k < depth; ++k) {
         vector row[DCPAR_TILE_VECTORS];
 #pragma GCC unroll 8
@@ -23,17 +27,19 @@ ALWAYS_INLINE void multiply_tile(const int rows, const int vectors, int64_t dept
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 8
-        for (int j = 0; j < vectors; ++j) store(c + i * ldc + j * LANES, sum[i][j]);
+        for (int j = 0; j < vectors; ++j) {
+            float *place = c + i * ldc + j * LANES;
+            store(place, add ? load(place) + sum[i][j] : sum[i][j]);
+        }
 }
 
-ALWAYS_INLINE void multiply_strip(const int vectors, int64_t m, int64_t depth, const float *a, int64_t a_row,
-                                  int64_t a_column, const float *b, int64_t ldb, float *c, int64_t ldc, bool add) {
-    int64_t i = 0;
-    for (; i + DCPAR_TILE_ROWS <= m; i += DCPAR_TILE_ROWS)
-        multiply_tile(DCPAR_TILE_ROWS, vectors, depth, a + i * a_row, a_row, a_column, b, ldb, c + i * ldc, ldc, add);
-    a += i * a_row;
-    c += i * ldc;
-    switch (m - i) {
+/* Tiles one below the other; those of a are `a_tile` floats apart. */
+ALWAYS_INLINE void multiply_strip(const int vectors, int64_t m, int64_t depth, const float *a, int64_t a_tile,
+                                  int64_t a_row, int64_t a_column, const float *b, int64_t ldb, float *c, int64_t ldc,
+                                  bool add) {
+    for (; m >= DCPAR_TILE_ROWS; m -= DCPAR_TILE_ROWS, a += a_tile, c += DCPAR_TILE_ROWS * ldc)
+        multiply_tile(DCPAR_TILE_ROWS, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add);
+    switch (m) {
     case 1: multiply_tile(1, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add); break;
     case 2: multiply_tile(2, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add); break;
     case 3: multiply_tile(3, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add); break;
@@ -46,19 +52,21 @@ ALWAYS_INLINE void multiply_strip(const int vectors, int64_t m, int64_t depth, c
 /* c[m, n] (+)= a[m, depth] b[depth, n]; n is a multiple of LANES. */
 static void multiply_block(int64_t m, int64_t n, int64_t depth, const float *a, int64_t a_row, int64_t a_column,
                            const float *b, int64_t ldb, float *c, int64_t ldc, bool add) {
+    const int64_t a_tile = DCPAR_TILE_ROWS * a_row;
     int64_t j = 0;
     for (; j + DCPAR_TILE_VECTORS * LANES <= n; j += DCPAR_TILE_VECTORS * LANES)
-        multiply_strip(DCPAR_TILE_VECTORS, m, depth, a, a_row, a_column, b + j, ldb, c + j, ldc, add);
-    for (; j < n; j += LANES) multiply_strip(1, m, depth, a, a_row, a_column, b + j, ldb, c + j, ldc, add);
+        multiply_strip(DCPAR_TILE_VECTORS, m, depth, a, a_tile, a_row, a_column, b + j, ldb, c + j, ldc, add);
+    for (; j < n; j += LANES) multiply_strip(1, m, depth, a, a_tile, a_row, a_column, b + j, ldb, c + j, ldc, add);
 }
 
 /* A plain product of large matrices (after Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication",
- * 2008): blocks of b are copied into panels as wide as a register tile, blocks of a next to each other, so that both
- * stay in the cache and on few pages whatever the distance of their rows. */
+ * 2008): blocks of b are copied into panels as wide as a register tile, and blocks of a transposed a into tiles, so
+ * that both stay in the cache and on few pages whatever the distance of their rows. Rows of an a that is not transposed
+ * are read where they lie. */
 enum {
     PANEL = DCPAR_TILE_VECTORS * LANES,
-    DEPTH_BLOCK = 256,
-    ROW_BLOCK = 96,
+    DEPTH_BLOCK = 128,  /* a panel fits the first-level cache */
+    ROW_BLOCK = 192,    /* a multiple of the tile's rows */
     COLUMN_BLOCK = 512, /* a multiple of PANEL */
     PACKED_B = DEPTH_BLOCK * COLUMN_BLOCK,
     PACKED_A = DEPTH_BLOCK * ROW_BLOCK,
@@ -76,7 +84,7 @@ static void pack_b(const dcpar_product *x, const product_block *at, float *to) {
     const int64_t step_k = x->b_transposed ? 1 : x->ldb, step_j = x->b_transposed ? x->ldb : 1;
     for (int64_t column = 0; column < at->columns; column += PANEL) {
         const float *from = x->b + at->first * step_k + (at->column + column) * step_j;
-        const int64_t columns = at->columns - column < PANEL ? at->columns - column : PANEL;
+        const int64_t columns = at_most(at->columns - column, PANEL);
         for (int64_t k = 0; k < at->depth; ++k, to += PANEL) {
             if (!x->b_transposed && columns == PANEL) {
                 memcpy(to, from + k * step_k, PANEL * sizeof *to);
@@ -87,27 +95,39 @@ static void pack_b(const dcpar_product *x, const product_block *at, float *to) {
     }
 }
 
-/* Stored rows of a follow each other without a gap. */
+/* to[tile, k, row of the tile] of a transposed a. */
 static void pack_a(const dcpar_product *x, const product_block *at, float *to) {
-    const int64_t rows = x->a_transposed ? at->depth : at->rows, width = x->a_transposed ? at->rows : at->depth;
-    const float *from = x->a_transposed ? x->a + at->first * x->lda + at->row : x->a + at->row * x->lda + at->first;
-    for (int64_t row = 0; row < rows; ++row)
-        memcpy(to + row * width, from + row * x->lda, (size_t)width * sizeof *to);
+    for (int64_t k = 0; k < at->depth; ++k) {
+        const float *from = x->a + (at->first + k) * x->lda + at->row;
+        float *place = to + k * DCPAR_TILE_ROWS;
+        int64_t rows = at->rows;
+        for (; rows >= DCPAR_TILE_ROWS; rows -= DCPAR_TILE_ROWS) {
+            memcpy(place, from, DCPAR_TILE_ROWS * sizeof *place);
+            from += DCPAR_TILE_ROWS;
+            place += at->depth * DCPAR_TILE_ROWS;
+        }
+        memcpy(place, from, (size_t)rows * sizeof *place);
+    }
 }
 
-static void multiply_packed(const dcpar_product *x, const product_block *at, const float *packed_a,
-                            const float *packed_b, float *edge) {
-    const int64_t a_row = x->a_transposed ? 1 : at->depth, a_column = x->a_transposed ? at->rows : 1;
+/* How a block of a is read: see multiply_strip. */
+typedef struct tiles_of_a {
+    const float *first;
+    int64_t tile, row, column;
+} tiles_of_a;
+
+static void multiply_panels(const dcpar_product *x, const product_block *at, const tiles_of_a *a, const float *packed_b,
+                            float *edge) {
     const bool add = x->add || at->first > 0;
     for (int64_t column = 0; column < at->columns; column += PANEL, packed_b += at->depth * PANEL) {
         float *c = x->c + at->row * x->ldc + at->column + column;
         if (column + PANEL <= at->columns) {
-            multiply_strip(DCPAR_TILE_VECTORS, at->rows, at->depth, packed_a, a_row, a_column, packed_b, PANEL, c,
-                           x->ldc, add);
+            multiply_strip(DCPAR_TILE_VECTORS, at->rows, at->depth, a->first, a->tile, a->row, a->column, packed_b,
+                           PANEL, c, x->ldc, add);
             continue;
         }
-        multiply_strip(DCPAR_TILE_VECTORS, at->rows, at->depth, packed_a, a_row, a_column, packed_b, PANEL, edge,
-                       PANEL, false);
+        multiply_strip(DCPAR_TILE_VECTORS, at->rows, at->depth, a->first, a->tile, a->row, a->column, packed_b, PANEL,
+                       edge, PANEL, false);
         for (int64_t row = 0; row < at->rows; ++row)
             for (int64_t j = 0; j < at->columns - column; ++j)
                 c[row * x->ldc + j] = (add ? c[row * x->ldc + j] : 0.0f) + edge[row * PANEL + j];
@@ -124,8 +144,12 @@ static void multiply_plain(const dcpar_product *x) {
             pack_b(x, &at, packed_b);
             for (at.row = 0; at.row < x->m; at.row += ROW_BLOCK) {
                 at.rows = at_most(x->m - at.row, ROW_BLOCK);
-                pack_a(x, &at, packed_a);
-                multiply_packed(x, &at, packed_a, packed_b, edge);
+                tiles_of_a a = {packed_a, at.depth * DCPAR_TILE_ROWS, 1, DCPAR_TILE_ROWS};
+                if (x->a_transposed)
+                    pack_a(x, &at, packed_a);
+                else
+                    a = (tiles_of_a){x->a + at.row * x->lda + at.first, DCPAR_TILE_ROWS * x->lda, x->lda, 1};
+                multiply_panels(x, &at, &a, packed_b, edge);
             }
         }
     }
