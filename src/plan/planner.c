@@ -362,13 +362,13 @@ dcpar_status dcpar_planner_next(dcpar_planner *planner, dcpar_plan **out, dcpar_
     if (planner->used == planner->usable)
         return dcpar_fail(error, DCPAR_END, "epoch %lld has no more sequences", (long long)planner->epoch);
     memset(planner->iteration_count, 0, (size_t)planner->costs.buckets * sizeof *planner->iteration_count);
+    planner->iteration_bound = 0;
     dcpar_plan *plan = NULL;
     DCPAR_TRY(dcpar_plan_create(planner->options.world, planner->epoch, planner->iteration, &plan, error));
     dcpar_status status = planner->policy->next(planner, plan, error);
-    if (status == DCPAR_OK) {
-        const double bound = dcpar_bound(&planner->costs, planner->iteration_count, planner->options.world);
-        status = dcpar_plan_finish(plan, bound, error);
-    }
+    if (status == DCPAR_OK && planner->iteration_bound == 0)
+        planner->iteration_bound = dcpar_bound(&planner->costs, planner->iteration_count, planner->options.world);
+    if (status == DCPAR_OK) status = dcpar_plan_finish(plan, planner->iteration_bound, error);
     if (status != DCPAR_OK) {
         dcpar_plan_destroy(plan);
         return status;

@@ -44,6 +44,7 @@ struct dcpar_planner {
 
     int64_t epoch, iteration, used;
     int64_t *iteration_count; /* [buckets] sequences of the plan that is being made */
+    double iteration_bound;   /* its lower bound, when the policy has computed it; else 0 */
     void *state;              /* the policy's own */
 };
 

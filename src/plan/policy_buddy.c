@@ -125,9 +125,9 @@ static dcpar_status next(dcpar_planner *planner, dcpar_plan *plan, dcpar_error *
     DCPAR_TRY(take(planner, state, &count, error));
     sort_by_bucket(planner, state, count);
     const dcpar_work work = {planner->table, &planner->chain, state->counts, planner->options.world};
-    const double bound = dcpar_bound(planner->table, state->counts, planner->options.world);
-    DCPAR_TRY(dcpar_fill(&work, bound, &state->space, error));
-    DCPAR_TRY(dcpar_fill_exactly(&work, bound, &state->space, error));
+    planner->iteration_bound = dcpar_bound(planner->table, state->counts, planner->options.world);
+    DCPAR_TRY(dcpar_fill(&work, planner->iteration_bound, &state->space, error));
+    DCPAR_TRY(dcpar_fill_exactly(&work, planner->iteration_bound, &state->space, error));
     return emit(planner, state, plan, error);
 }
 
