@@ -47,7 +47,8 @@ typedef struct run {
     int32_t ranks;
     pthread_mutex_t lock; /* for everything below */
     meeting *meetings;
-    bool *left; /* [ranks] whose main has returned */
+    int32_t *leavers; /* [leaver_count] ranks whose main has returned, in that order */
+    int32_t leaver_count;
     int32_t failed_rank; /* the first that failed, or -1 */
     dcpar_error failure; /* its sentence, "rank R: ..." */
 } run;
@@ -96,10 +97,10 @@ static bool has_member(const meeting *meeting, int32_t world_rank) {
     return world_rank >= meeting->first && world_rank < meeting->first + meeting->size;
 }
 
-/* The first member that has left, or -1. With the lock held. */
-static int32_t first_left(const run *run, const meeting *meeting) {
-    for (int32_t rank = meeting->first; rank < meeting->first + meeting->size; ++rank)
-        if (run->left[rank]) return rank;
+/* The member that left first, or -1. With the lock held. */
+static int32_t first_leaver(const run *run, const meeting *meeting) {
+    for (int32_t i = 0; i < run->leaver_count; ++i)
+        if (has_member(meeting, run->leavers[i])) return run->leavers[i];
     return -1;
 }
 
@@ -109,7 +110,7 @@ static meeting *find_meeting(run *run, int32_t first, int32_t size) {
         if (each->first == first && each->size == size) return each;
     meeting *made = meeting_create(first, size);
     if (made == NULL) return NULL;
-    if (run->failed_rank >= 0 || first_left(run, made) >= 0) dcpar_gate_break(&made->entry);
+    if (run->failed_rank >= 0 || first_leaver(run, made) >= 0) dcpar_gate_break(&made->entry);
     made->next = run->meetings;
     run->meetings = made;
     return made;
@@ -124,7 +125,7 @@ static dcpar_status fail_peer(const local_comm *comm, dcpar_error *error) {
     const dcpar_status status =
         run->failed_rank >= 0
             ? dcpar_fail(error, DCPAR_PEER, "%s", run->failure.text)
-            : dcpar_fail(error, DCPAR_PEER, "rank %d has left", (int)first_left(run, comm->meeting));
+            : dcpar_fail(error, DCPAR_PEER, "rank %d has left", (int)first_leaver(run, comm->meeting));
     pthread_mutex_unlock(&run->lock);
     return status;
 }
@@ -141,7 +142,7 @@ static void fail_run(run *run, int32_t world_rank, const char *text) {
 
 static void leave_run(run *run, int32_t world_rank) {
     pthread_mutex_lock(&run->lock);
-    run->left[world_rank] = true;
+    run->leavers[run->leaver_count++] = world_rank;
     for (meeting *each = run->meetings; each != NULL; each = each->next)
         if (has_member(each, world_rank)) dcpar_gate_break(&each->entry);
     pthread_mutex_unlock(&run->lock);
@@ -401,7 +402,7 @@ static void run_destroy(run *run, rank_thread *threads) {
         run->meetings = next;
     }
     free(threads);
-    free(run->left);
+    free(run->leavers);
     pthread_mutex_destroy(&run->lock);
 }
 
@@ -410,8 +411,8 @@ dcpar_status dcpar_comm_run_local(int32_t ranks, dcpar_rank_main main_function, 
     run run = {.ranks = ranks, .failed_rank = -1};
     pthread_mutex_init(&run.lock, NULL);
     rank_thread *threads = calloc((size_t)ranks, sizeof *threads);
-    run.left = calloc((size_t)ranks, sizeof *run.left);
-    meeting *world = run.left != NULL ? find_meeting(&run, 0, ranks) : NULL;
+    run.leavers = calloc((size_t)ranks, sizeof *run.leavers);
+    meeting *world = run.leavers != NULL ? find_meeting(&run, 0, ranks) : NULL;
     dcpar_status status;
     if (threads == NULL || world == NULL) {
         status = dcpar_fail_memory(error, "the ranks of a run");
