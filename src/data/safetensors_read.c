@@ -55,8 +55,8 @@ static dcpar_status read_header(dcpar_safetensors *file, dcpar_error *error) {
         file->header = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &reason);
         if (file->header == NULL)
             status = dcpar_fail(error, DCPAR_INVALID, "%s: the header is not JSON: %s", file->path, reason.text);
-        else if (!json_is_object(file->header))
-            status = dcpar_fail(error, DCPAR_INVALID, "%s: the header is not a JSON object", file->path);
+        else if (text[0] != '{')
+            status = dcpar_fail(error, DCPAR_INVALID, "%s: the header does not start with '{'", file->path);
     }
     free(text);
     return status;
