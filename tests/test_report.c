@@ -246,6 +246,14 @@ static void single_unknown_losses_are_gaps(void **state) {
     example_destroy(example);
 }
 
+/* Where the first axis after `text` begins. */
+static double left_edge(const char *text) {
+    static const char start[] = "<line class=\"axis\" x1=\"";
+    const char *axis = strstr(text, start);
+    assert_non_null(axis);
+    return strtod(axis + sizeof start - 1, NULL);
+}
+
 static void extreme_lengths_and_many_sp_sizes_have_their_place(void **state) {
     (void)state;
     const int64_t lengths[] = {1, 2, 3, DCPAR_LENGTH_MAX, 0, 5};
@@ -262,6 +270,17 @@ static void extreme_lengths_and_many_sp_sizes_have_their_place(void **state) {
     assert_non_null(strstr(text, "SP 8 and more"));
     assert_null(strstr(text, "class=\"s8\""));
     assert_null(strstr(text, "width=\"-"));
+    const char *timelines = strstr(text, "<h2>Timelines");
+    assert_non_null(timelines);
+    const double left = left_edge(timelines);
+    int64_t seen = 0;
+    for (const char *at = strstr(timelines, "<rect class=\"s"); at != NULL; at = strstr(at + 1, "<rect class=\"s")) {
+        double x;
+        if (sscanf(at, "<rect class=\"s%*d\" x=\"%lf", &x) != 1) continue;
+        assert_true(x >= left); /* even a box with a start of -1 */
+        ++seen;
+    }
+    assert_true(seen > 20);
     free(text);
 }
 
@@ -368,9 +387,7 @@ static void all_timelines_share_one_time_scale(void **state) {
     const dcpar_report report = {.title = "scale", .world = 1, .policies = policies, .policy_count = 2};
     const double seconds[] = {1, 2, 0.5, 4};
     char *text = written(&report);
-    const char *axis = strstr(text, "<line class=\"axis\" x1=\"");
-    assert_non_null(axis);
-    const double left = strtod(axis + 23, NULL);
+    const double left = left_edge(text);
     const char *at = text;
     double scale = 0;
     for (int i = 0; i < 4; ++i) {

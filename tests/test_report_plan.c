@@ -172,6 +172,7 @@ static void a_plan_for_the_terminal_fits_and_holds_the_figures(void **state) {
     assert_non_null(strstr(text, "32,768     4           1          12        1          1"));
     assert_non_null(strstr(text, "8,192     2       2 - 3           3        2          5      300 ms - 333 ms"));
     assert_non_null(strstr(text, "1x32,768"));
+    assert_null(strstr(text, "=  =")); /* boxes without a label have no hole */
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         print_message("%s\n", line);
         assert_true(strlen(line) <= 100);

@@ -27,6 +27,7 @@ static void bytes_counts_and_seconds_have_three_digits_and_a_unit(void **state) 
     assert_string_equal(dcpar_text_count(950, text), "950");
     assert_string_equal(dcpar_text_count(9.5, text), "9.50");
     assert_string_equal(dcpar_text_count(999.6, text), "1.00 k");
+    assert_string_equal(dcpar_text_count(9996, text), "10.0 k");
     assert_string_equal(dcpar_text_count(12345, text), "12.3 k");
     assert_string_equal(dcpar_text_count(999499, text), "999 k");
     assert_string_equal(dcpar_text_count(999500, text), "1.00 M");
