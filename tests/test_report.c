@@ -260,7 +260,7 @@ static void extreme_lengths_and_many_sp_sizes_have_their_place(void **state) {
     dcpar_report_box boxes[20];
     for (int i = 0; i < 20; ++i)
         boxes[i] = (dcpar_report_box){.sp = 20 - i, .sequences = 1, .padded_length = 1, .planned_start = i,
-                                      .planned_seconds = i % 3, .measured_start = -1, .measured_seconds = 1};
+                                      .planned_seconds = i % 3, .measured_start = -1, .measured_seconds = 2};
     const dcpar_report_timeline timeline = {.planned_seconds = 1, .measured_seconds = NAN, .boxes = boxes, .count = 20};
     const dcpar_report_policy policy = {.name = "x", .timelines = &timeline, .timeline_count = 1};
     const dcpar_report report = {.title = "x", .world = 20, .lengths = lengths, .length_count = 6, .policies = &policy,
