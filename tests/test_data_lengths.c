@@ -74,7 +74,8 @@ static void text_that_is_no_length_is_refused_naming_the_line(void **state) {
     refuse_text("1e3\n", "line 1");
     refuse_text("5\n\n6\n", "line 2: the line is blank");
     refuse_text("5\r6\r", "line 1: \"5?6\"");
-    refuse_text("a line that goes on and on and on and on and on\n", "line 1: \"a line that goes on and on and on an...\"");
+    refuse_text("a line that goes on and on and on and on and on\n",
+                "line 1: \"a line that goes on and on and on an...\"");
 }
 
 static void bytes_that_are_no_text_are_refused(void **state) {

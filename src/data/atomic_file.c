@@ -64,7 +64,7 @@ dcpar_status dcpar_atomic_file_append(dcpar_atomic_file *file, const void *data,
     return DCPAR_OK;
 }
 
-/* A rename is on disk once its directory is. Some file systems cannot say (EINVAL); there is nothing more to do then. */
+/* A rename is on disk once its directory is. Some file systems cannot say (EINVAL): nothing more can be done then. */
 static dcpar_status sync_directory(const char *path, dcpar_error *error) {
     char *directory = strdup(path);
     if (directory == NULL) return dcpar_fail_memory(error, "a file to write");

@@ -14,7 +14,8 @@ dcpar_status dcpar_atomic_file_create(const char *path, dcpar_atomic_file **out,
 dcpar_status dcpar_atomic_file_append(dcpar_atomic_file *file, const void *data, int64_t bytes, dcpar_error *error);
 
 /* Waits until everything is on disk, then puts the file under its path, replacing what was there. `file` is gone
- * afterwards, whatever is returned; after a failure what was under the path is unharmed. */
+ * afterwards, whatever is returned. After a failure what was under the path is unharmed, unless it is only the directory
+ * that could not be brought to disk: then the new file stands there, whole. */
 dcpar_status dcpar_atomic_file_commit(dcpar_atomic_file *file, dcpar_error *error);
 
 /* Removes what was written. NULL is allowed. */

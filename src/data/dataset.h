@@ -44,11 +44,13 @@ uint64_t dcpar_dataset_fingerprint(const dcpar_dataset *dataset);
 const char *dcpar_dataset_describe(const dcpar_dataset *dataset);
 
 /* Reads LENGTHS: a text file of one integer a line ("-" is standard input), a .npy file of integers (any integer type,
- * one dimension, little or big endian), or any dataset that dcpar_dataset_open takes. A text line that is not an integer,
- * a negative length, or one above 2^40 is refused, naming the file and the line (from 1) or row (from 0). Zeros are kept
- * (the planner counts them as dropped: "empty"). *lengths is malloc'ed; the caller frees it. In text a last newline,
- * blank lines at the end, blanks around the number, \r\n and lines that start with '#' are fine. A file without lengths
- * gives *count = 0 and is no error (*lengths is still to be freed). */
+ * one dimension, little or big endian), or any dataset that dcpar_dataset_open takes.
+ *
+ * Refused as DCPAR_INVALID, naming the file and the line (from 1) or row (from 0): a text line that is not an integer,
+ * a negative length, one above 2^40. Zeros are kept (the planner counts them as dropped: "empty"). In text a last
+ * newline, blank lines at the end, blanks around the number, \r\n and lines that start with '#' are fine. A file
+ * without lengths gives *count = 0 and is no error. *lengths is malloc'ed, never NULL; the caller frees it. Memory: 8
+ * bytes a length. */
 dcpar_status dcpar_lengths_read(const char *path, int64_t **lengths, int64_t *count, dcpar_error *error);
 
 #endif

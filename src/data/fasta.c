@@ -174,7 +174,7 @@ static dcpar_status fasta_read(const dcpar_dataset *dataset, int64_t row, int64_
             const byte_kind kind = next_byte(&at, block[i]);
             if (kind == BYTE_RESIDUE && residue++ >= 0) tokens[residue - 1] = block[i];
             if (kind == BYTE_RECORD || kind == BYTE_REFUSED)
-                return dcpar_fail(error, DCPAR_IO, "%s has changed since it was opened: sequence %lld has become shorter",
+                return dcpar_fail(error, DCPAR_IO, "%s has changed since it was opened: sequence %lld is shorter now",
                                   content->path, (long long)row);
         }
     }

@@ -1,9 +1,9 @@
 /* Pieces: sequences above a limit cut into several, so that every piece fits (`--on-too-long=split`).
  *
- * A sequence of n > limit tokens becomes ceil(n / limit) pieces: all of `limit` tokens but the last, which has the rest.
- * Shorter sequences, empty ones too, are one piece each. Pieces stand in the order of rows, then tokens: piece numbers
- * take the place of row numbers from there on. Everything here is local; a dcpar_pieces is never changed once made, so
- * that several threads may use it. */
+ * A sequence of n > limit tokens becomes ceil(n / limit) pieces: all of `limit` tokens but the last, which has what is
+ * left. Shorter sequences, empty ones too, are one piece each. Pieces stand in the order of rows, then tokens: piece
+ * numbers take the place of row numbers from there on. Everything here is local; a dcpar_pieces is never changed once
+ * made, so that several threads may use it. */
 #ifndef DCPAR_DATA_PIECES_H
 #define DCPAR_DATA_PIECES_H
 
@@ -11,8 +11,8 @@
 
 typedef struct dcpar_pieces dcpar_pieces;
 
-/* Cuts lengths[count] (copied) at `limit` >= 1 tokens. DCPAR_INVALID for a limit below 1 or a length that is negative or
- * above DCPAR_LENGTH_MAX, naming the row. Memory: 8 bytes a piece and 8 a row. */
+/* Cuts lengths[count] (not kept) at `limit` >= 1 tokens. DCPAR_INVALID for a limit below 1 or a length that is negative
+ * or above DCPAR_LENGTH_MAX, naming the row. Memory: 8 bytes a piece and 8 a row. */
 dcpar_status dcpar_pieces_create(const int64_t *lengths, int64_t count, int64_t limit, dcpar_pieces **out,
                                  dcpar_error *error);
 void dcpar_pieces_destroy(dcpar_pieces *pieces);

@@ -53,8 +53,8 @@ dcpar_status dcpar_safetensors_create(const char *path, const dcpar_safetensor *
 dcpar_status dcpar_safetensors_append(dcpar_safetensors_writer *writer, const void *values, int64_t bytes,
                                       dcpar_error *error);
 
-/* Puts the file under its path. DCPAR_INVALID when values are missing, naming the first tensor that lacks some. `writer`
- * is gone afterwards; after a failure what was under the path is unharmed. */
+/* Puts the file under its path. DCPAR_INVALID when values are missing, naming the first tensor that lacks some.
+ * `writer` is gone afterwards; after a failure what was under the path is unharmed. */
 dcpar_status dcpar_safetensors_commit(dcpar_safetensors_writer *writer, dcpar_error *error);
 
 /* Ends writing; nothing is left of the file. NULL is allowed. */
@@ -66,8 +66,8 @@ void dcpar_safetensors_abandon(dcpar_safetensors_writer *writer);
 typedef struct dcpar_safetensors dcpar_safetensors;
 
 /* Opens a file and checks its header: the sizes of all tensors are those of their shapes, and together they are the
- * file's data without overlap, hole or rest. DCPAR_INVALID when not, DCPAR_UNSUPPORTED for a type that is not F32 or I64;
- * both name the file and the tensor. Values stay on disk. */
+ * file's data without overlap, hole or rest. DCPAR_INVALID when not, DCPAR_UNSUPPORTED for a type that is not F32 or
+ * I64; both name the file and the tensor. Values stay on disk. */
 dcpar_status dcpar_safetensors_open(const char *path, dcpar_safetensors **out, dcpar_error *error);
 void dcpar_safetensors_close(dcpar_safetensors *file);
 
@@ -78,8 +78,8 @@ const dcpar_safetensor *dcpar_safetensors_at(const dcpar_safetensors *file, int6
 /* The index of a tensor, or -1. */
 int64_t dcpar_safetensors_find(const dcpar_safetensors *file, const char *name);
 
-/* *index of the tensor that has the name, type and shape of `wanted`; DCPAR_MISMATCH when there is none, saying what there
- * is instead. */
+/* *index of the tensor that has the name, type and shape of `wanted`; DCPAR_MISMATCH when there is none, saying what
+ * there is instead. */
 dcpar_status dcpar_safetensors_require(const dcpar_safetensors *file, const dcpar_safetensor *wanted, int64_t *index,
                                        dcpar_error *error);
 

@@ -118,8 +118,8 @@ static dcpar_status parse_tensor(const dcpar_safetensors *file, const char *name
     out->end = json_integer_value(end);
     if (out->begin < 0 || out->end < out->begin || out->end > file->data_bytes)
         return dcpar_fail(error, DCPAR_INVALID,
-                          "%s: tensor %s lies at bytes %lld to %lld of the data, which has %lld bytes", file->path, name,
-                          (long long)out->begin, (long long)out->end, (long long)file->data_bytes);
+                          "%s: tensor %s lies at bytes %lld to %lld of the data, which has %lld bytes", file->path,
+                          name, (long long)out->begin, (long long)out->end, (long long)file->data_bytes);
     const int64_t bytes = dcpar_safetensor_bytes(&out->tensor);
     if (out->end - out->begin != bytes)
         return dcpar_fail(error, DCPAR_INVALID, "%s: tensor %s takes %lld bytes by its shape, but has %lld", file->path,

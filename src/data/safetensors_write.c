@@ -108,7 +108,7 @@ dcpar_status dcpar_safetensors_create(const char *path, const dcpar_safetensor *
 dcpar_status dcpar_safetensors_append(dcpar_safetensors_writer *writer, const void *values, int64_t bytes,
                                       dcpar_error *error) {
     if (bytes < 0 || bytes > writer->bytes - writer->appended)
-        return dcpar_fail(error, DCPAR_INVALID, "%s: %lld bytes of values come after %lld, but only %lld were announced",
+        return dcpar_fail(error, DCPAR_INVALID, "%s: %lld bytes of values follow %lld, but only %lld were announced",
                           writer->path, (long long)bytes, (long long)writer->appended, (long long)writer->bytes);
     DCPAR_TRY(dcpar_atomic_file_append(writer->file, values, bytes, error));
     writer->appended += bytes;
