@@ -29,6 +29,9 @@ dcpar_status dcpar_comm_run_mpi(dcpar_rank_main main_function, void *argument, d
 /* Scratch of one reduction; longer ones go in pieces. */
 #define SCRATCH_BYTES (INT64_C(4) << 20)
 
+/* So many values are reduced by every rank for itself. */
+#define FEW_VALUES 512
+
 /* How long a failed rank gives the others to end by themselves before it ends the job. */
 #define PATIENCE_SECONDS 1.0
 
@@ -154,22 +157,48 @@ static dcpar_status make_scratch(const dcpar_comm *comm, int64_t count, int64_t 
     return *scratch != NULL ? DCPAR_OK : dcpar_fail_memory(error, "a reduction");
 }
 
+/* results[count] = blocks[rank][count], combined in rank order. */
+static void combine_blocks(const double *blocks, int32_t ranks, int64_t count, double *results,
+                           dcpar_reduction reduction) {
+    memcpy(results, blocks, (size_t)count * sizeof *results);
+    for (int32_t rank = 1; rank < ranks; ++rank)
+        dcpar_combine_doubles(results, blocks + rank * count, count, reduction);
+}
+
+/* values[size][slice]: each rank combines one slice, then all take the others'. */
+static dcpar_status reduce_slices(dcpar_comm *base, double *values, int64_t slice, dcpar_reduction reduction,
+                                  double *scratch, dcpar_error *error) {
+    const int64_t bytes = slice * (int64_t)sizeof *values;
+    double *mine = values + base->rank * slice;
+    DCPAR_TRY(mpi_all_to_all(base, values, scratch, bytes, error));
+    combine_blocks(scratch, base->size, slice, mine, reduction);
+    return mpi_all_gather(base, mine, values, bytes, error);
+}
+
+/* Every rank combines all of values[count]: one exchange instead of two, for few values. */
+static dcpar_status reduce_whole(dcpar_comm *base, double *values, int64_t count, dcpar_reduction reduction,
+                                 double *scratch, dcpar_error *error) {
+    DCPAR_TRY(mpi_all_gather(base, values, scratch, count * (int64_t)sizeof *values, error));
+    combine_blocks(scratch, base->size, count, values, reduction);
+    return DCPAR_OK;
+}
+
 static dcpar_status mpi_all_reduce(dcpar_comm *base, double *values, int64_t count, dcpar_reduction reduction,
                                    dcpar_error *error) {
     if (count == 0) return DCPAR_OK;
     int64_t piece;
     void *scratch;
     DCPAR_TRY(make_scratch(base, count, sizeof *values, &piece, &scratch, error));
-    const double *gathered = scratch;
     dcpar_status status = DCPAR_OK;
-    for (int64_t start = 0; start < count && status == DCPAR_OK; start += piece) {
-        const int64_t here = smaller_of(count - start, piece);
-        status = mpi_all_gather(base, values + start, scratch, here * (int64_t)sizeof *values, error);
-        if (status != DCPAR_OK) break;
-        memcpy(values + start, gathered, (size_t)here * sizeof *values);
-        for (int32_t rank = 1; rank < base->size; ++rank)
-            dcpar_combine_doubles(values + start, gathered + rank * here, here, reduction);
+    int64_t done = 0;
+    while (count - done > FEW_VALUES && status == DCPAR_OK) {
+        const int64_t slice = smaller_of((count - done) / base->size, piece);
+        if (slice == 0) break;
+        status = reduce_slices(base, values + done, slice, reduction, scratch, error);
+        done += slice * base->size;
     }
+    for (; done < count && status == DCPAR_OK; done += piece)
+        status = reduce_whole(base, values + done, smaller_of(count - done, piece), reduction, scratch, error);
     free(scratch);
     return status;
 }
