@@ -154,6 +154,7 @@ typedef struct dcpar_result {
     double gradient_norm, learning_rate;
     double seconds;      /* from begin to the end of the step */
     double work_seconds; /* of the longest rank, without the step */
+    double step_seconds; /* of the step */
     double idle_ratio;   /* mean over ranks of (work_seconds - busy) / work_seconds */
     dcpar_metrics plan;  /* what was predicted */
 } dcpar_result;

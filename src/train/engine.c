@@ -222,10 +222,14 @@ static dcpar_status update(dcpar_engine *engine, dcpar_result *result, dcpar_err
 dcpar_status dcpar_engine_step(dcpar_engine *engine, dcpar_result *result, dcpar_error *error) {
     if (engine->failed != DCPAR_OK) return engine->failed;
     *result = (dcpar_result){.iteration = engine->iteration};
-    DCPAR_TRY(sum_up(engine, result, error));
+    DCPAR_TRY(sum_up(engine, result, error)); /* all ranks have arrived when it returns: waiting is no part of the step */
+    const double started = now();
     DCPAR_TRY(update(engine, result, error));
-    result->seconds = now() - engine->begun;
-    DCPAR_TRY(dcpar_comm_all_reduce(engine->world, &result->seconds, 1, DCPAR_MAX, error));
+    const double ended = now();
+    double seconds[2] = {ended - (engine->plan != NULL ? engine->begun : started), ended - started};
+    DCPAR_TRY(dcpar_comm_all_reduce(engine->world, seconds, 2, DCPAR_MAX, error));
+    result->seconds = seconds[0];
+    result->step_seconds = seconds[1];
     if (engine->plan != NULL) result->plan = dcpar_plan_metrics(engine->plan);
     ++engine->iteration;
     return DCPAR_OK;
