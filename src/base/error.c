@@ -49,11 +49,11 @@ dcpar_status dcpar_fail_prefix(dcpar_error *error, dcpar_status status, const ch
         memcpy(rest, error->text, sizeof rest);
         va_list arguments;
         va_start(arguments, format);
-        int used = vsnprintf(error->text, sizeof error->text, format, arguments);
+        const int used = vsnprintf(error->text, sizeof error->text, format, arguments);
         va_end(arguments);
-        if (used < 0) used = 0;
-        if ((size_t)used < sizeof error->text)
-            snprintf(error->text + used, sizeof error->text - (size_t)used, ": %s", rest);
+        if (used < 0) error->text[0] = '\0';
+        strncat(error->text, ": ", sizeof error->text - strlen(error->text) - 1);
+        strncat(error->text, rest, sizeof error->text - strlen(error->text) - 1);
         error->status = status;
     }
     return status;
