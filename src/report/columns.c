@@ -16,10 +16,17 @@ static const char *bytes_text(int64_t bytes, char text[DCPAR_UNIT_TEXT]) {
     return bytes > 0 ? dcpar_text_bytes(bytes, text) : NULL;
 }
 
-static const char *throughput(const dcpar_figures *figures, char text[DCPAR_UNIT_TEXT]) {
-    if (!isfinite(figures->throughput)) return NULL;
-    dcpar_text_count(figures->throughput, text);
-    return figures->measured ? text : strcat(text, " planned");
+static const char *throughput_text(const dcpar_figures *figures, bool measured, char text[DCPAR_UNIT_TEXT]) {
+    if (!isfinite(figures->throughput) || figures->measured != measured) return NULL;
+    return dcpar_text_count(figures->throughput, text);
+}
+
+static const char *throughput(const dcpar_figures *figures, char *text) {
+    return throughput_text(figures, true, text);
+}
+
+static const char *planned_throughput(const dcpar_figures *figures, char *text) {
+    return throughput_text(figures, false, text);
 }
 
 static const char *speedup(const dcpar_figures *figures, char text[DCPAR_UNIT_TEXT]) {
@@ -61,6 +68,7 @@ static const char *tokens(const dcpar_figures *figures, char *text) {
 
 static const dcpar_column all_columns[] = {
     {"", "tokens/s", true, throughput},
+    {"", "planned tokens/s", true, planned_throughput},
     {"", "speedup", true, speedup},
     {"idle", "measured", true, idle},
     {"idle", "planned", true, planned_idle},

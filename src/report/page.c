@@ -139,7 +139,7 @@ static void write_table(FILE *file, const dcpar_report *report, const dcpar_figu
             char text[DCPAR_UNIT_TEXT];
             const char *cell = columns[j]->text(&figures[i], text);
             PUT("<td>%s", cell != NULL ? cell : "\xe2\x80\x93");
-            if (j == 0 && best >= 0 && report->policy_count > 1)
+            if (j == 0 && cell != NULL && best >= 0 && report->policy_count > 1)
                 write_bar(file, report, i, fmin(1, figures[i].throughput / figures[best].throughput));
             PUT("</td>");
         }
@@ -151,10 +151,13 @@ static void write_table(FILE *file, const dcpar_report *report, const dcpar_figu
 static void write_result(FILE *file, const dcpar_report *report, const dcpar_figures *figures) {
     PUT("<section>\n<h2>Result</h2>\n");
     write_result_sentence(file, report, figures);
+    bool has_error = false;
+    for (int32_t i = 0; i < report->policy_count; ++i) has_error = has_error || isfinite(figures[i].error);
     if (report->policy_count > 0) {
         write_table(file, report, figures);
         PUT("<p class=\"soft\">Tokens are those of real sequences, padding not counted. Seconds include the optimizer "
-            "step. Error: how far planned seconds are from measured ones, median over the iterations.</p>\n");
+            "step.%s</p>\n",
+            has_error ? " Error: how far planned seconds are from measured ones, median over the iterations." : "");
     }
     PUT("</section>\n");
 }

@@ -105,17 +105,17 @@ static dcpar_status print_shapes(FILE *file, const dcpar_microbatch *microbatche
     return DCPAR_OK;
 }
 
-/* Draws "[== 4x8,192 ==]" into line[from, to); the label only when it fits and belongs to this rank. */
+/* Draws "[== 4x8,192 ==]" into line[from, to), or "[4x8,192]" when it is tight, or no label. */
 static void draw_box(char *line, int from, int to, const char *label) {
     if (to <= from) return;
     memset(line + from, '=', (size_t)(to - from));
     line[from] = '[';
     if (to - from > 1) line[to - 1] = ']';
-    const int length = (int)strlen(label);
-    if (length == 0 || length + 4 > to - from) return;
-    char *at = line + from + (to - from - length) / 2;
-    at[-1] = at[length] = ' ';
+    const int length = (int)strlen(label), room = to - from - 2 - length;
+    if (length == 0 || room < 0) return;
+    char *at = line + from + 1 + room / 2;
     memcpy(at, label, (size_t)length);
+    if (room >= 2) at[-1] = at[length] = ' ';
 }
 
 static void print_rank(FILE *file, const dcpar_plan *plan, int32_t rank, double columns_per_second) {
