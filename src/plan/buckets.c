@@ -47,6 +47,12 @@ int32_t dcpar_buckets_find(const dcpar_buckets *buckets, int64_t length) {
     return low < buckets->count ? low : -1;
 }
 
+static dcpar_status check_length(int64_t length, int64_t row, dcpar_error *error) {
+    if (length >= 0 && length <= DCPAR_LENGTH_MAX) return DCPAR_OK;
+    return dcpar_fail(error, DCPAR_INVALID, "row %lld has a length of %lld; it must be 1 to 2^40", (long long)row,
+                      (long long)length);
+}
+
 /* ------------------------------------------------------------------------------------------------ geometric */
 
 dcpar_status dcpar_buckets_geometric(const int64_t *lengths, int64_t count, double ratio, dcpar_buckets **out,
@@ -54,6 +60,7 @@ dcpar_status dcpar_buckets_geometric(const int64_t *lengths, int64_t count, doub
     if (!(ratio > 1)) return dcpar_fail(error, DCPAR_INVALID, "a bucket ratio of %g is not above 1", ratio);
     int64_t shortest = INT64_MAX, longest = 0;
     for (int64_t i = 0; i < count; ++i) {
+        DCPAR_TRY(check_length(lengths[i], i, error));
         if (lengths[i] > longest) longest = lengths[i];
         if (lengths[i] > 0 && lengths[i] < shortest) shortest = lengths[i];
     }
@@ -102,10 +109,10 @@ static dcpar_status count_classes(const int64_t *lengths, int64_t count, int64_t
     length_class *classes = calloc(CLASSES + 1, sizeof *classes);
     if (classes == NULL) return dcpar_fail_memory(error, "length classes");
     for (int64_t i = 0; i < count; ++i) {
-        if (lengths[i] < 0 || lengths[i] > DCPAR_LENGTH_MAX) {
+        const dcpar_status status = check_length(lengths[i], i, error);
+        if (status != DCPAR_OK) {
             free(classes);
-            return dcpar_fail(error, DCPAR_INVALID, "row %lld has a length of %lld; it must be 1 to 2^40", (long long)i,
-                              (long long)lengths[i]);
+            return status;
         }
         if (lengths[i] == 0 || lengths[i] > longest) continue;
         length_class *class = &classes[class_of(lengths[i])];

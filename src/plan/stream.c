@@ -8,7 +8,7 @@ int64_t dcpar_stream_row(uint64_t seed, int64_t epoch, int64_t count, int64_t po
     if (count <= 1) return 0;
     /* Two halves of equal width whose square is at least `count`: at most 4 walks on average. */
     int half = 1;
-    while (((uint64_t)1 << (2 * half)) < (uint64_t)count) ++half;
+    while (half < 32 && ((uint64_t)1 << (2 * half)) < (uint64_t)count) ++half;
     const uint64_t mask = ((uint64_t)1 << half) - 1;
     const uint64_t key = dcpar_random(seed, 0x73747265616d, (uint64_t)epoch);
     uint64_t value = (uint64_t)position;
