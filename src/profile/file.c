@@ -100,7 +100,7 @@ static dcpar_status read_integer(const json_t *object, const char *key, int64_t 
 }
 
 static dcpar_status read_int(const json_t *object, const char *key, int32_t *out, dcpar_error *error) {
-    int64_t value;
+    int64_t value = 0;
     DCPAR_TRY(read_integer(object, key, INT32_MIN, INT32_MAX, &value, error));
     *out = (int32_t)value;
     return DCPAR_OK;
@@ -115,7 +115,7 @@ static dcpar_status read_number(const json_t *object, const char *key, double *o
 
 static dcpar_status read_info(const json_t *root, dcpar_profile_info *info, dcpar_error *error) {
     char format[DCPAR_TEXT];
-    int64_t version;
+    int64_t version = 0;
     DCPAR_TRY(read_text_field(root, "format", format, error));
     if (strcmp(format, FORMAT) != 0)
         return dcpar_fail(error, DCPAR_INVALID, "it is not a profile: \"format\" is \"%s\"", format);

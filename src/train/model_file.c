@@ -47,7 +47,7 @@ static dcpar_status read_number(const json_t *root, const char *key, double fall
 
 static dcpar_status read_config(const json_t *root, dcpar_model_config *config, dcpar_error *error) {
     const int64_t most = INT64_C(1) << 24;
-    int64_t layers, heads, kv_heads, head_dim;
+    int64_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
     if (!json_is_object(root)) return dcpar_fail(error, DCPAR_INVALID, "it is not a JSON object");
     DCPAR_TRY(read_integer(root, "hidden_size", 0, most, &config->hidden_size, error));
     DCPAR_TRY(read_integer(root, "intermediate_size", 0, most, &config->intermediate_size, error));

@@ -26,7 +26,7 @@ typedef struct dcpar_training {
     const char *out;    /* folder; NULL: nothing is written */
     bool resume;        /* from the checkpoint in `out` */
     bool quiet;
-    const char *command, *data_path; /* for the report */
+    const char *command; /* for the report */
     bool (*stop)(void); /* true: write a checkpoint and end with DCPAR_INTERRUPTED */
 } dcpar_training;
 
