@@ -32,7 +32,8 @@ typedef dcpar_status (*dcpar_rank_main)(dcpar_comm *world, void *argument, dcpar
 DCPAR_API dcpar_status dcpar_comm_run_local(int32_t ranks, dcpar_rank_main main_function, void *argument,
                                             dcpar_error *error);
 
-/* True when this process was started by an MPI launcher (mpirun, srun) and the library was built with MPI. Local. */
+/* True when this process was started by an MPI launcher (mpirun, srun), whether or not the library was built with MPI:
+ * without it, dcpar_comm_run_mpi says so, where going on alone would do everything once per process. Local. */
 DCPAR_API bool dcpar_comm_mpi_launched(void);
 
 /* Initialises MPI if the caller has not, calls `main_function` with the world communicator, and finalises MPI if it
