@@ -73,6 +73,37 @@ static dcpar_status fail_all_at_once(dcpar_comm *world, void *argument, dcpar_er
     return dcpar_fail(error, DCPAR_PLAN, "no lamp for %d ranks", (int)dcpar_comm_size(world));
 }
 
+/* In one call of two ranks, and then in the world's. */
+static dcpar_status leave_while_others_wait(dcpar_comm *world, void *argument, dcpar_error *error) {
+    (void)argument;
+    dcpar_comm *pair = NULL;
+    DCPAR_TRY(dcpar_comm_group(world, 2, &pair, error));
+    if (pair != NULL) DCPAR_TRY(dcpar_comm_barrier(pair, error));
+    return dcpar_comm_rank(world) == 1 ? DCPAR_OK : dcpar_comm_barrier(world, error);
+}
+
+static dcpar_status leave_while_a_group_waits(dcpar_comm *world, void *argument, dcpar_error *error) {
+    (void)argument;
+    dcpar_comm *pair = NULL;
+    double value = 1.0;
+    DCPAR_TRY(dcpar_comm_group(world, 2, &pair, error));
+    return dcpar_comm_rank(world) == 2 ? dcpar_comm_all_reduce(pair, &value, 1, DCPAR_SUM, error) : DCPAR_OK;
+}
+
+/* Longer than the patience of the ranks that are done. */
+static dcpar_status go_on_when_others_are_done(dcpar_comm *world, void *argument, dcpar_error *error) {
+    (void)argument;
+    enum { TURNS = 5, NANOSECONDS = 500000000 };
+    dcpar_comm *pair = NULL;
+    DCPAR_TRY(dcpar_comm_group(world, 2, &pair, error));
+    for (int turn = 0; turn < TURNS && dcpar_comm_rank(world) >= 2; ++turn) {
+        if (dcpar_comm_rank(world) == 2) nanosleep(&(struct timespec){.tv_nsec = NANOSECONDS}, NULL);
+        DCPAR_TRY(dcpar_comm_barrier(pair, error));
+    }
+    if (dcpar_comm_rank(world) == 2) printf("the second pair is done\n");
+    return DCPAR_OK;
+}
+
 static const struct {
     const char *name;
     dcpar_rank_main run;
@@ -82,6 +113,9 @@ static const struct {
     {"abort", abort_while_others_wait},
     {"late", fail_when_others_are_done},
     {"all", fail_all_at_once},
+    {"leave", leave_while_others_wait},
+    {"leave_pair", leave_while_a_group_waits},
+    {"go_on", go_on_when_others_are_done},
 };
 
 static int play_scene(const char *name) {
@@ -176,6 +210,19 @@ static void a_failure_of_all_is_that_of_the_first_rank(void **state) {
     assert_job_fails(3, "all", "PLAN: rank 0: no lamp for 3 ranks");
 }
 
+static void a_rank_that_leaves_early_does_not_leave_the_others_waiting(void **state) {
+    (void)state;
+    assert_job_fails(3, "leave", "rank 1: has left while rank 0 waits for it");
+    assert_job_fails(4, "leave_pair", "rank 3: has left while rank 2 waits for it");
+}
+
+static void ranks_that_are_done_let_others_take_their_time(void **state) {
+    (void)state;
+    const job job = run_job(4, "go_on");
+    assert_job_says(&job, "the second pair is done");
+    assert_int_equal(job.exit_status, 0);
+}
+
 int main(int count, char **arguments) {
     if (count == 2) return play_scene(arguments[1]);
     this_program = arguments[0];
@@ -185,6 +232,8 @@ int main(int count, char **arguments) {
         cmocka_unit_test(a_rank_that_aborts_ends_the_job_and_is_named),
         cmocka_unit_test(a_failure_is_known_to_ranks_that_are_done),
         cmocka_unit_test(a_failure_of_all_is_that_of_the_first_rank),
+        cmocka_unit_test(a_rank_that_leaves_early_does_not_leave_the_others_waiting),
+        cmocka_unit_test(ranks_that_are_done_let_others_take_their_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

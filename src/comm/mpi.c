@@ -24,7 +24,7 @@ dcpar_status dcpar_comm_run_mpi(dcpar_rank_main main_function, void *argument, d
 #include <string.h>
 #include <time.h>
 
-#include <mpi.h>
+#include "comm/mpi_board.h"
 
 /* Scratch of one reduction; longer ones go in pieces. */
 #define SCRATCH_BYTES (INT64_C(4) << 20)
@@ -32,7 +32,8 @@ dcpar_status dcpar_comm_run_mpi(dcpar_rank_main main_function, void *argument, d
 /* So many values are reduced by every rank for itself. */
 #define FEW_VALUES 512
 
-/* How long a failed rank gives the others to end by themselves before it ends the job. */
+/* How long a failed rank gives the others to end by themselves before it ends the job, and how often a rank that is
+ * done looks whether somebody waits for it. */
 #define PATIENCE_SECONDS 1.0
 
 /* At the end of a run ranks sleep this long between looks: others may be working still. */
@@ -41,6 +42,8 @@ dcpar_status dcpar_comm_run_mpi(dcpar_rank_main main_function, void *argument, d
 typedef struct mpi_comm {
     dcpar_comm base;
     MPI_Comm handle;
+    dcpar_mpi_board *board; /* of the world */
+    int64_t calls;          /* collective calls so far, for the board */
 } mpi_comm;
 
 static const dcpar_comm_functions mpi_functions;
@@ -59,6 +62,19 @@ static dcpar_status check(const char *operation, int code, dcpar_error *error) {
 #define TRY_MPI(operation, call) DCPAR_TRY(check((operation), (call), error))
 
 static int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Around everything in which ranks wait for each other. */
+static mpi_comm *enter(dcpar_comm *base) {
+    mpi_comm *comm = as_mpi(base);
+    comm->calls += 1;
+    dcpar_mpi_board_enter(comm->board, base->size, comm->calls);
+    return comm;
+}
+
+static dcpar_status leave(mpi_comm *comm, dcpar_status status) {
+    dcpar_mpi_board_leave(comm->board);
+    return status;
+}
 
 /* ------------------------------------------------------------------------------------------------ long messages */
 
@@ -112,17 +128,9 @@ static dcpar_status gather_piece(mpi_comm *comm, unsigned char *output, int64_t 
     return check("MPI_Allgather", code, error);
 }
 
-/* --------------------------------------------------------------------------------------------------- operations */
-
-static dcpar_status mpi_barrier(dcpar_comm *comm, dcpar_error *error) {
-    return check("MPI_Barrier", MPI_Barrier(as_mpi(comm)->handle), error);
-}
-
-static dcpar_status mpi_all_gather(dcpar_comm *base, const void *input, void *output, int64_t bytes,
-                                   dcpar_error *error) {
-    mpi_comm *comm = as_mpi(base);
-    const int64_t largest = base->largest_message;
-    unsigned char *mine = (unsigned char *)output + base->rank * bytes;
+static dcpar_status gather(mpi_comm *comm, const void *input, void *output, int64_t bytes, dcpar_error *error) {
+    const int64_t largest = comm->base.largest_message;
+    unsigned char *mine = (unsigned char *)output + comm->base.rank * bytes;
     if (bytes > 0 && mine != input) memcpy(mine, input, (size_t)bytes);
     if (bytes <= largest)
         return check("MPI_Allgather",
@@ -134,18 +142,34 @@ static dcpar_status mpi_all_gather(dcpar_comm *base, const void *input, void *ou
     return DCPAR_OK;
 }
 
+/* --------------------------------------------------------------------------------------------------- operations */
+
+static dcpar_status mpi_barrier(dcpar_comm *base, dcpar_error *error) {
+    mpi_comm *comm = enter(base);
+    return leave(comm, check("MPI_Barrier", MPI_Barrier(comm->handle), error));
+}
+
+static dcpar_status mpi_all_gather(dcpar_comm *base, const void *input, void *output, int64_t bytes,
+                                   dcpar_error *error) {
+    mpi_comm *comm = enter(base);
+    return leave(comm, gather(comm, input, output, bytes, error));
+}
+
 static dcpar_status mpi_all_to_all(dcpar_comm *base, const void *input, void *output, int64_t bytes,
                                    dcpar_error *error) {
-    return exchange(as_mpi(base), input, bytes, output, bytes, bytes, error);
+    mpi_comm *comm = enter(base);
+    return leave(comm, exchange(comm, input, bytes, output, bytes, bytes, error));
 }
 
 static dcpar_status mpi_broadcast(dcpar_comm *base, void *data, int64_t bytes, int32_t root, dcpar_error *error) {
-    for (int64_t start = 0; start < bytes; start += base->largest_message) {
+    mpi_comm *comm = enter(base);
+    dcpar_status status = DCPAR_OK;
+    for (int64_t start = 0; start < bytes && status == DCPAR_OK; start += base->largest_message) {
         const int64_t piece = smaller_of(bytes - start, base->largest_message);
-        TRY_MPI("MPI_Bcast",
-                MPI_Bcast((unsigned char *)data + start, (int)piece, MPI_BYTE, root, as_mpi(base)->handle));
+        status = check("MPI_Bcast",
+                       MPI_Bcast((unsigned char *)data + start, (int)piece, MPI_BYTE, root, comm->handle), error);
     }
-    return DCPAR_OK;
+    return leave(comm, status);
 }
 
 /* How many of `count` elements of each rank go in one piece, and scratch for that many of all ranks. */
@@ -211,18 +235,19 @@ static dcpar_status mpi_reduce_scatter(dcpar_comm *base, const float *input, flo
     DCPAR_TRY(make_scratch(base, count, sizeof *input, &piece, &scratch, error));
     const int64_t stride = count * (int64_t)sizeof *input;
     const float *received = scratch;
+    mpi_comm *comm = enter(base);
     dcpar_status status = DCPAR_OK;
     for (int64_t start = 0; start < count; start += piece) {
         const int64_t here = smaller_of(count - start, piece);
         const int64_t bytes = here * (int64_t)sizeof *input;
-        status = exchange(as_mpi(base), (const unsigned char *)(input + start), stride, scratch, bytes, bytes, error);
+        status = exchange(comm, (const unsigned char *)(input + start), stride, scratch, bytes, bytes, error);
         if (status != DCPAR_OK) break;
         memcpy(output + start, received, (size_t)bytes);
         for (int32_t rank = 1; rank < base->size; ++rank)
             dcpar_combine_floats(output + start, received + rank * here, here);
     }
     free(scratch);
-    return status;
+    return leave(comm, status);
 }
 
 static void mpi_abort(dcpar_comm *comm, const char *text) {
@@ -240,12 +265,14 @@ static dcpar_status mpi_group(dcpar_comm *world, int32_t width, dcpar_comm **out
     if (group == NULL) return dcpar_fail_memory(error, "a group");
     group->base = (dcpar_comm){.functions = &mpi_functions, .world = world, .rank = world->rank - first, .size = width,
                                .largest_message = world->largest_message};
+    group->board = as_mpi(world)->board;
     /* The new communicator inherits the error handler. */
-    const int code = MPI_Comm_split(as_mpi(world)->handle, complete ? world->rank / width : MPI_UNDEFINED, world->rank,
+    mpi_comm *comm = enter(world);
+    const int code = MPI_Comm_split(comm->handle, complete ? world->rank / width : MPI_UNDEFINED, world->rank,
                                     &group->handle);
     *out = complete && code == MPI_SUCCESS ? &group->base : NULL;
     if (*out == NULL) free(group);
-    return check("MPI_Comm_split", code, error);
+    return leave(comm, check("MPI_Comm_split", code, error));
 }
 
 static void mpi_destroy(dcpar_comm *group) {
@@ -271,18 +298,20 @@ static const dcpar_comm_functions mpi_functions = {
 typedef struct run {
     mpi_comm world;
     MPI_Comm ending; /* of its own: another rank may be within an exchange of `world` that will never be complete */
-    int *statuses;   /* [size] */
+    dcpar_mpi_board board;
+    int *statuses; /* [size] */
 } run;
 
 static void run_close(run *run) {
     dcpar_comm_destroy_groups(&run->world.base);
     free(run->statuses);
+    dcpar_mpi_board_close(&run->board);
     if (run->ending != MPI_COMM_NULL) MPI_Comm_free(&run->ending);
     if (run->world.handle != MPI_COMM_NULL) MPI_Comm_free(&run->world.handle);
 }
 
 static dcpar_status run_open(run *run, dcpar_error *error) {
-    *run = (struct run){.world.handle = MPI_COMM_NULL, .ending = MPI_COMM_NULL};
+    *run = (struct run){.world.handle = MPI_COMM_NULL, .ending = MPI_COMM_NULL, .board.window = MPI_WIN_NULL};
     int rank = 0, size = 0;
     TRY_MPI("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &run->world.handle));
     MPI_Comm_set_errhandler(run->world.handle, MPI_ERRORS_RETURN);
@@ -291,6 +320,8 @@ static dcpar_status run_open(run *run, dcpar_error *error) {
     TRY_MPI("MPI_Comm_size", MPI_Comm_size(run->world.handle, &size));
     run->world.base = (dcpar_comm){.functions = &mpi_functions, .world = &run->world.base, .rank = rank, .size = size,
                                    .largest_message = INT_MAX};
+    dcpar_mpi_board_open(&run->board, run->world.handle);
+    run->world.board = &run->board;
     run->statuses = calloc((size_t)size, sizeof *run->statuses);
     return run->statuses != NULL ? DCPAR_OK : dcpar_fail_memory(error, "the ranks of a run");
 }
@@ -301,19 +332,51 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Waits until all ranks' statuses are here. False when `patience` seconds have passed before. */
-static bool wait_for_statuses(MPI_Request *request, double patience) {
-    const double start = seconds();
+/* How many calls this rank has made in its group of `width`. */
+static int64_t calls_in(const run *run, int32_t width) {
+    const dcpar_comm *world = &run->world.base;
+    if (width == world->size) return run->world.calls;
+    for (int32_t i = 0; i < world->group_count; ++i)
+        if (world->groups[i].width == width && world->groups[i].group != NULL)
+            return as_mpi(world->groups[i].group)->calls;
+    return 0;
+}
+
+/* The first rank that is within a call which this rank has not made and never will, or -1. */
+static int32_t who_waits(run *run) {
+    const dcpar_comm *world = &run->world.base;
+    for (int32_t rank = 0; rank < world->size; ++rank) {
+        int32_t width;
+        int64_t calls;
+        if (rank != world->rank && dcpar_mpi_board_read(&run->board, rank, &width, &calls) &&
+            rank / width == world->rank / width && calls > calls_in(run, width))
+            return rank;
+    }
+    return -1;
+}
+
+/* Waits until all ranks' statuses are here. False when they will not come: this rank has failed and the others do not
+ * end, or it is done and another waits for it, or MPI fails; `sentence` says so unless it tells a failure already. */
+static bool wait_for_statuses(run *run, MPI_Request *request, dcpar_error *sentence) {
+    double start = seconds();
     int done = 0;
     while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) {
-        if (seconds() - start > patience) return false;
+        if (seconds() - start > PATIENCE_SECONDS) {
+            if (sentence->status != DCPAR_OK) return false;
+            const int32_t rank = who_waits(run);
+            if (rank >= 0) {
+                dcpar_fail(sentence, DCPAR_PEER, "has left while rank %d waits for it", (int)rank);
+                return false;
+            }
+            start = seconds();
+        }
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NANOSECONDS}, NULL);
     }
+    if (!done && sentence->status == DCPAR_OK) dcpar_fail(sentence, DCPAR_PEER, "MPI fails at the end of the run");
     return done != 0;
 }
 
-/* All ranks get the status and the sentence of the first rank that failed. When the others do not come, because they
- * wait for one that has failed, the job is ended. */
+/* All ranks get the status and the sentence of the first rank that failed. When they cannot, the job is ended. */
 static dcpar_status agree(run *run, dcpar_status mine, dcpar_error *error) {
     dcpar_comm *world = &run->world.base;
     const int status = mine;
@@ -322,11 +385,10 @@ static dcpar_status agree(run *run, dcpar_status mine, dcpar_error *error) {
     if (mine != DCPAR_OK)
         dcpar_fail(&sentence, mine, "%s", error->text[0] != '\0' ? error->text : dcpar_status_text(mine));
 
-    const int code = MPI_Iallgather(&status, 1, MPI_INT, run->statuses, 1, MPI_INT, run->ending, &request);
-    const double patience = mine == DCPAR_OK ? (double)INT_MAX : PATIENCE_SECONDS;
-    if (code != MPI_SUCCESS || !wait_for_statuses(&request, patience)) {
-        mpi_abort(world, mine != DCPAR_OK ? sentence.text : "MPI fails at the end of the run");
-        return mine;
+    TRY_MPI("MPI_Iallgather", MPI_Iallgather(&status, 1, MPI_INT, run->statuses, 1, MPI_INT, run->ending, &request));
+    if (!wait_for_statuses(run, &request, &sentence)) {
+        mpi_abort(world, sentence.text);
+        return dcpar_fail(error, sentence.status, "%s", sentence.text);
     }
     for (int32_t rank = 0; rank < world->size; ++rank) {
         if (run->statuses[rank] == DCPAR_OK) continue;
