@@ -316,7 +316,7 @@ dcpar_status dcpar_planner_create(const dcpar_profile *profile, const int64_t *l
 
 void dcpar_planner_destroy(dcpar_planner *planner) {
     if (planner == NULL) return;
-    if (planner->policy->destroy != NULL && planner->state != NULL) planner->policy->destroy(planner);
+    if (planner->state != NULL) planner->policy->destroy(planner);
     dcpar_table_destroy(&planner->costs);
     dcpar_table_destroy(&planner->full_costs);
     dcpar_buckets_destroy(planner->buckets);
@@ -330,7 +330,7 @@ void dcpar_planner_start_epoch(dcpar_planner *planner, int64_t epoch) {
     planner->epoch = epoch;
     planner->iteration = 0;
     planner->used = 0;
-    if (planner->policy->start_epoch != NULL) planner->policy->start_epoch(planner);
+    planner->policy->start_epoch(planner);
 }
 
 /* -------------------------------------------------------------------------------------------------- next */
@@ -405,14 +405,15 @@ dcpar_worst_case dcpar_planner_worst_case(const dcpar_planner *planner) {
 
 #define STATE_FORMAT 1
 
-/* values: format, identity, whether the policy draws, epoch, iteration, used, the policy's own. */
-enum { STATE_HEAD = 6 };
+/* values: format, identity, whether the policy draws, usable, epoch, iteration, used, the policy's own. */
+enum { STATE_HEAD = 7 };
 
 int32_t dcpar_planner_state(const dcpar_planner *planner, int64_t *values) {
-    const int64_t head[STATE_HEAD] = {STATE_FORMAT,   (int64_t)planner->identity, planner->policy->draws,
-                                      planner->epoch, planner->iteration,         planner->used};
+    const int64_t head[STATE_HEAD] = {STATE_FORMAT,    (int64_t)planner->identity, planner->policy->draws,
+                                      planner->usable, planner->epoch,             planner->iteration,
+                                      planner->used};
     memcpy(values, head, sizeof head);
-    return STATE_HEAD + (planner->policy->save != NULL ? planner->policy->save(planner, values + STATE_HEAD) : 0);
+    return STATE_HEAD + planner->policy->save(planner, values + STATE_HEAD);
 }
 
 dcpar_status dcpar_planner_restore(dcpar_planner *planner, const int64_t *values, int32_t count, dcpar_error *error) {
@@ -424,11 +425,17 @@ dcpar_status dcpar_planner_restore(dcpar_planner *planner, const int64_t *values
     if (values[2] != planner->policy->draws)
         return dcpar_fail(error, DCPAR_MISMATCH, "policy %s cannot go on where a policy of another kind stopped",
                           planner->policy->name);
-    dcpar_planner_start_epoch(planner, values[3]);
-    planner->iteration = values[4];
-    planner->used = values[5];
-    if (planner->policy->restore != NULL &&
-        !planner->policy->restore(planner, values + STATE_HEAD, count - STATE_HEAD))
-        return dcpar_fail(error, DCPAR_MISMATCH, "the planner's saved state is damaged");
-    return DCPAR_OK;
+    if (values[3] != planner->usable)
+        return dcpar_fail(error, DCPAR_MISMATCH,
+                          "%lld sequences of the planner's saved state fit, %lld of these do: the rest of the epoch would "
+                          "not be the same",
+                          (long long)values[3], (long long)planner->usable);
+    const bool possible = values[4] >= 0 && values[5] >= 0 && values[6] >= 0 && values[6] <= planner->usable;
+    if (possible) {
+        dcpar_planner_start_epoch(planner, values[4]);
+        planner->iteration = values[5];
+        planner->used = values[6];
+        if (planner->policy->restore(planner, values + STATE_HEAD, count - STATE_HEAD)) return DCPAR_OK;
+    }
+    return dcpar_fail(error, DCPAR_MISMATCH, "the planner's saved state is damaged");
 }

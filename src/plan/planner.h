@@ -6,7 +6,7 @@
 #include "plan/table.h"
 #include "plan/widths.h"
 
-/* A policy is a table of functions. All but `create` and `next` may be NULL. */
+/* A policy is a table of functions. */
 typedef struct dcpar_policy {
     const char *name, *summary;
     bool recompute_all; /* r = L whatever the memory */
