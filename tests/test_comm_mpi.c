@@ -4,7 +4,7 @@
  *     test_comm_mpi SCENE     one process of such a job
  *
  * Without MPI there is one test: the library says so. */
-#define _POSIX_C_SOURCE 200809L /* popen, nanosleep */
+#define _POSIX_C_SOURCE 200809L /* popen, nanosleep, setenv */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,6 +245,9 @@ static void without_mpi_the_library_says_so(void **state) {
     dcpar_error error;
     assert_int_equal(dcpar_comm_run_mpi(run_cases, NULL, &error), DCPAR_UNSUPPORTED);
     assert_string_equal(error.text, "dcpar is built without MPI");
+    setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+    assert_int_equal(dcpar_comm_run_mpi(run_cases, NULL, &error), DCPAR_UNSUPPORTED);
+    assert_string_equal(error.text, "this process was started by an MPI launcher, but dcpar is built without MPI");
 }
 
 int main(int count, char **arguments) {

@@ -174,8 +174,8 @@ static dcpar_status check_calls(const local_comm *comm, const slot *slots, dcpar
     return DCPAR_OK;
 }
 
-/* Shows `bytes` at `data` (NULL: nothing to show) to all and waits for them. Afterwards (*slots)[rank].data is what each
- * rank shows, until this rank calls `part`. */
+/* Shows `bytes` at `data` (NULL: nothing to show) to all and waits for them. Afterwards (*slots)[rank].data is what
+ * each rank shows, until this rank calls `part`. */
 static dcpar_status meet(local_comm *comm, operation what, int32_t detail, const void *data, int64_t bytes,
                          const slot **slots, dcpar_error *error) {
     slot *all = slots_of_turn(comm);
