@@ -26,13 +26,17 @@ static inline float *aligned_floats(int64_t count) {
     return values;
 }
 
-/* Weights uniform in +-spread around zero, norms around one. */
+/* Weights uniform in +-spread around zero, norms around one. The arena is full of NaN, so that nothing read before it is
+ * written stays unseen. */
 static inline owned_model owned_model_create(const dcpar_model_config *config, int64_t memory, float spread) {
     dcpar_error error;
     owned_model m = {.config = *config, .count = dcpar_transformer_parameter_count(config)};
     m.parameters = aligned_floats(m.count);
     m.gradients = aligned_floats(m.count);
     assert_ok(dcpar_arena_create(memory, &m.arena, &error));
+    memset(dcpar_arena_push(m.arena, memory / DCPAR_ARENA_ALIGNMENT * DCPAR_ARENA_ALIGNMENT), 0xff, (size_t)memory);
+    dcpar_arena_pop(m.arena, 0);
+    dcpar_arena_reset_peak(m.arena);
     assert_ok(dcpar_transformer_create(config, m.parameters, m.gradients, m.arena, &m.model, &error));
     for (int64_t t = 0; t < dcpar_transformer_tensor_count(m.model); ++t) {
         dcpar_tensor_view view;

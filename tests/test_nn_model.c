@@ -4,7 +4,7 @@
 
 #include "nn_testing.h"
 
-#define ROOM (INT64_C(64) << 20)
+#define ROOM (INT64_C(8) << 20)
 
 static const dcpar_model_config SMALL = {.hidden_size = 24, .intermediate_size = 20, .vocab_size = 11,
                                          .max_position_embeddings = 64, .num_hidden_layers = 3,
@@ -372,23 +372,26 @@ static void memory_that_is_short_by_one_byte_is_refused_before_anything_is_done(
     const dcpar_tokens tokens = token_row_part(&row, 0, 1);
     double loss;
     int64_t loss_tokens;
-    assert_ok(dcpar_transformer_run(m.model, NULL, &tokens, 1, &loss, &loss_tokens, &error));
-    const int64_t peak = dcpar_arena_peak(m.arena);
-    assert_true(dcpar_arena_reserve(m.arena, ROOM - peak));
-    assert_ok(dcpar_transformer_run(m.model, NULL, &tokens, 1, &loss, &loss_tokens, &error));
-    assert_int_equal(dcpar_transformer_run(m.model, NULL, &tokens, 0, &loss, &loss_tokens, &error),
-                     DCPAR_DEVICE_MEMORY);
-    owned_model_destroy(&m);
-
-    m = owned_model_create(&two_layers, peak - 1, 0.3f);
-    dcpar_layer_cost cost;
-    assert_int_equal(dcpar_transformer_run(m.model, NULL, &tokens, 1, &loss, &loss_tokens, &error),
-                     DCPAR_DEVICE_MEMORY);
-    assert_non_null(strstr(error.text, "bytes"));
-    assert_int_equal(dcpar_transformer_measure(m.model, NULL, &tokens, &cost, &error), DCPAR_DEVICE_MEMORY);
-    assert_int_equal(dcpar_arena_used(m.arena), 0);
-    owned_model_destroy(&m);
+    for (int32_t r = 0; r <= 2; ++r) {
+        dcpar_arena_reset_peak(m.arena);
+        assert_ok(dcpar_transformer_run(m.model, NULL, &tokens, r, &loss, &loss_tokens, &error));
+        const int64_t peak = dcpar_arena_peak(m.arena);
+        assert_true(dcpar_arena_reserve(m.arena, ROOM - peak));
+        assert_ok(dcpar_transformer_run(m.model, NULL, &tokens, r, &loss, &loss_tokens, &error));
+        assert_true(dcpar_arena_reserve(m.arena, 1));
+        dcpar_arena_reset_peak(m.arena);
+        assert_int_equal(dcpar_transformer_run(m.model, NULL, &tokens, r, &loss, &loss_tokens, &error),
+                         DCPAR_DEVICE_MEMORY);
+        assert_non_null(strstr(error.text, "bytes"));
+        assert_int_equal(dcpar_arena_peak(m.arena), ROOM - peak + 1);
+        dcpar_layer_cost cost;
+        assert_int_equal(dcpar_transformer_measure(m.model, NULL, &tokens, &cost, &error),
+                         DCPAR_DEVICE_MEMORY);
+        assert_true(dcpar_arena_reserve(m.arena, peak - ROOM - 1));
+        assert_int_equal(dcpar_arena_used(m.arena), 0);
+    }
     token_row_destroy(&row);
+    owned_model_destroy(&m);
 }
 
 static void rows_and_models_that_make_no_sense_are_refused(void **state) {
@@ -405,6 +408,10 @@ static void rows_and_models_that_make_no_sense_are_refused(void **state) {
     assert_int_equal(dcpar_transformer_run(m.model, NULL, &tokens, 0, &loss, &loss_tokens, &error), DCPAR_INVALID);
     assert_non_null(strstr(error.text, "token 5 is 11"));
     row.input[5] = 0;
+    row.target[5] = (int32_t)SMALL.vocab_size;
+    assert_int_equal(dcpar_transformer_run(m.model, NULL, &tokens, 0, &loss, &loss_tokens, &error), DCPAR_INVALID);
+    assert_non_null(strstr(error.text, "target 11"));
+    row.target[5] = 0;
     row.position[3] = -1;
     assert_int_equal(dcpar_transformer_run(m.model, NULL, &tokens, 0, &loss, &loss_tokens, &error), DCPAR_INVALID);
     row.position[3] = 3;

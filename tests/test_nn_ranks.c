@@ -1,8 +1,7 @@
 /* The model on groups of ranks (threads of this process) against one rank alone. */
-#include "base/error.h"
 #include "nn_testing.h"
 
-#define ROOM (INT64_C(64) << 20)
+#define ROOM (INT64_C(8) << 20)
 #define MOST_RANKS 8
 
 static const dcpar_model_config EIGHT_HEADS = {.hidden_size = 32, .intermediate_size = 24, .vocab_size = 13,
