@@ -61,11 +61,9 @@ static double loss_of_chunk(const dcpar_pass *pass, const dcpar_model_tensors *w
 
 double dcpar_loss(const dcpar_pass *pass, const dcpar_model_tensors *weights, const dcpar_model_tensors *gradients,
                   const int32_t *target, int64_t live) {
-    const int64_t hidden = pass->shape.config->hidden_size, chunk = pass->shape.chunk;
+    const int64_t chunk = pass->shape.chunk;
     double loss = 0.0;
     for (int64_t first = 0; first < live; first += chunk)
         loss += loss_of_chunk(pass, weights, gradients, target, first, live - first < chunk ? live - first : chunk);
-    float *padding = pass->space.stream + live * hidden;
-    memset(padding, 0, (size_t)((pass->shape.local - live) * hidden) * sizeof *padding);
     return loss;
 }
