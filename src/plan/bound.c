@@ -1,28 +1,58 @@
 /* A lower bound on the time of any plan.
  *
- * A target X is impossible when the least rank-seconds that the sequences need, with shapes that end within X, are more
- * than the ranks have in X. The bound is the largest X that this argument refutes, for three measures of a rank's time:
- * the time itself, and two dual feasible functions (Fekete and Schepers, 2001), which map times so that whatever fits
- * into one rank's X still does: they see that of two micro-batches longer than X/2 no rank runs both. */
+ * A target X is impossible when the least rank-seconds that the sequences need, with micro-batches that end within X, are
+ * more than the ranks have in X. The bound is the largest X that this argument refutes, for three measures of a rank's
+ * time: the time itself, and two dual feasible functions (Fekete and Schepers, 2001), which map times so that whatever
+ * fits into one rank's X still does: they see that of two micro-batches longer than X/2 no rank runs both.
+ *
+ * A micro-batch is padded to its longest sequence and may hold shorter ones. Exchanging sequences never lengthens a
+ * micro-batch when each takes the longest that are left, so the least rank-seconds are those of a cut of the sorted
+ * sequences into runs: a small dynamic programme. */
 #include "plan/bound.h"
 
 #include <math.h>
+#include <string.h>
 
-/* A bucket with at most this many sequences is covered exactly, by a small dynamic programme; more by their ratio. */
-#define EXACT_COUNT 16
+/* Beyond this many steps the programme is left, and each sequence is charged its best share of a micro-batch. */
+#define MOST_STEPS 500000
 
 #define BISECTIONS 40
 
 typedef struct bound_problem {
     const dcpar_table *table;
     const int64_t *counts;
+    int64_t sequences;
     int32_t world;
+    bool exact; /* by the dynamic programme */
 } bound_problem;
+
+/* The least measure, and the narrowest width, of micro-batches of the present bucket or any longer one: a sequence may
+ * always be padded to more than it needs. */
+typedef struct least_shapes {
+    int32_t most, narrowest;
+    double measure[DCPAR_MOST_BATCH + 1];
+    double share; /* the least measure of one sequence */
+} least_shapes;
 
 /* The dual feasible function with threshold `part` * target; part = 0 is the time itself. */
 static double measure(double seconds, double target, double part) {
     if (part > 0 && seconds > target * (1 - part)) return target;
     return seconds < target * part ? 0 : seconds;
+}
+
+/* Takes one bucket more into account. */
+static void add_shapes(const dcpar_table *table, int32_t bucket, double target, double part, least_shapes *least) {
+    for (int32_t column = table->widths - 1; column >= 0; --column) {
+        const dcpar_shapes *shapes = dcpar_table_at(table, bucket, column);
+        const int32_t most = dcpar_shapes_within(shapes, target);
+        if (most > 0 && column < least->narrowest) least->narrowest = column;
+        while (least->most < most) least->measure[++least->most] = INFINITY;
+        for (int32_t batch = 1; batch <= most; ++batch) {
+            const double value = table->width[column] * measure(shapes->shape[batch].seconds, target, part);
+            least->measure[batch] = fmin(least->measure[batch], value);
+            least->share = fmin(least->share, value / batch);
+        }
+    }
 }
 
 /* Ranks that groups of `column` or a wider one can cover. */
@@ -35,82 +65,64 @@ static int32_t ranks_of(const bound_problem *problem, int32_t column) {
     return most;
 }
 
-/* The least measure of one micro-batch for each batch up to EXACT_COUNT, over the widths. */
-static void least_by_batch(const bound_problem *problem, int32_t bucket, double target, double part, double *least) {
-    for (int32_t batch = 1; batch <= EXACT_COUNT; ++batch) least[batch] = INFINITY;
-    for (int32_t column = 0; column < problem->table->widths; ++column) {
-        const dcpar_shapes *shapes = dcpar_table_at(problem->table, bucket, column);
-        for (int32_t batch = 1; batch <= shapes->most && batch <= EXACT_COUNT; ++batch) {
-            const double seconds = shapes->shape[batch].seconds;
-            if (seconds > target) break;
-            least[batch] = fmin(least[batch], problem->table->width[column] * measure(seconds, target, part));
-        }
+/* The least measure that covers the longest sequences, as they are added one by one. cover[i]: that of i more than
+ * `done`; a run that starts here ends within DCPAR_MOST_BATCH, so older entries can go. */
+typedef struct run_cover {
+    double cover[2 * DCPAR_MOST_BATCH + 1];
+    int32_t done;
+} run_cover;
+
+static void start_cover(run_cover *runs) {
+    runs->done = 0;
+    runs->cover[0] = 0;
+    for (int32_t i = 1; i <= 2 * DCPAR_MOST_BATCH; ++i) runs->cover[i] = INFINITY;
+}
+
+/* Lets every run start at the next sequence; returns the least measure of the sequences up to it. */
+static double extend_cover(run_cover *runs, const least_shapes *least, int64_t left) {
+    if (runs->done == DCPAR_MOST_BATCH) {
+        memmove(runs->cover, runs->cover + DCPAR_MOST_BATCH, (DCPAR_MOST_BATCH + 1) * sizeof *runs->cover);
+        for (int32_t i = DCPAR_MOST_BATCH + 1; i <= 2 * DCPAR_MOST_BATCH; ++i) runs->cover[i] = INFINITY;
+        runs->done = 0;
     }
-}
-
-/* The least measure that covers all `count` sequences of a bucket; INFINITY when none of its shapes ends in time. */
-static double cover_exactly(const bound_problem *problem, int32_t bucket, double target, double part) {
-    double least[EXACT_COUNT + 1], cover[EXACT_COUNT + 1] = {0};
-    const int32_t count = (int32_t)problem->counts[bucket];
-    least_by_batch(problem, bucket, target, part, least);
-    for (int32_t total = 1; total <= count; ++total) {
-        cover[total] = INFINITY;
-        for (int32_t batch = 1; batch <= total; ++batch)
-            cover[total] = fmin(cover[total], least[batch] + cover[total - batch]);
+    double *cover = runs->cover + runs->done;
+    const int32_t most = least->most < left ? least->most : (int32_t)left;
+    const double before = cover[0];
+    for (int32_t batch = 1; batch <= most; ++batch) {
+        const double value = before + least->measure[batch];
+        cover[batch] = value < cover[batch] ? value : cover[batch];
     }
-    return cover[count];
+    ++runs->done;
+    return cover[1];
 }
 
-static double cover_by_ratio(const bound_problem *problem, int32_t bucket, double target, double part) {
-    double least = INFINITY;
-    for (int32_t column = 0; column < problem->table->widths; ++column) {
-        const dcpar_shapes *shapes = dcpar_table_at(problem->table, bucket, column);
-        const int32_t most = dcpar_shapes_within(shapes, target);
-        const double width = problem->table->width[column];
-        if (most == 0) continue;
-        if (part == 0) {
-            const int32_t batch = shapes->shape[most].best;
-            least = fmin(least, width * shapes->shape[batch].seconds / batch);
-            continue;
-        }
-        for (int32_t batch = 1; batch <= most; ++batch)
-            least = fmin(least, width * measure(shapes->shape[batch].seconds, target, part) / batch);
-    }
-    return least * (double)problem->counts[bucket];
-}
-
-/* The narrowest column on which one sequence ends in time; table->widths when there is none. */
-static int32_t narrowest(const bound_problem *problem, int32_t bucket, double target) {
-    int32_t column = 0;
-    while (column < problem->table->widths && dcpar_shapes_within(dcpar_table_at(problem->table, bucket, column), target) == 0)
-        ++column;
-    return column;
-}
-
-/* Whether no plan ends within `target`. */
-static bool refuted(const bound_problem *problem, double target, double part, bool exact) {
-    double need[64] = {0}; /* by the narrowest column that its sequences can take */
-    for (int32_t bucket = 0; bucket < problem->table->buckets; ++bucket) {
+/* Whether no plan ends within `target`: for some width, the sequences that need at least that width need more than the
+ * ranks that such groups can cover have. The longest come first, so these are the first ones. */
+static bool refuted(const bound_problem *problem, double target, double part) {
+    least_shapes least = {.narrowest = problem->table->widths, .share = INFINITY};
+    run_cover runs;
+    double need = 0;
+    int64_t left = problem->sequences;
+    start_cover(&runs);
+    for (int32_t bucket = problem->table->buckets - 1; bucket >= 0; --bucket) {
+        add_shapes(problem->table, bucket, target, part, &least);
         if (problem->counts[bucket] == 0) continue;
-        const int32_t column = narrowest(problem, bucket, target);
-        if (column == problem->table->widths) return true;
-        need[column] += exact && problem->counts[bucket] <= EXACT_COUNT ? cover_exactly(problem, bucket, target, part)
-                                                                         : cover_by_ratio(problem, bucket, target, part);
-    }
-    double total = 0;
-    for (int32_t column = problem->table->widths - 1; column >= 0; --column) {
-        total += need[column];
-        if (total > ranks_of(problem, column) * target * (1 + 1e-12)) return true;
+        if (least.narrowest == problem->table->widths) return true;
+        if (problem->exact)
+            for (int64_t i = 0; i < problem->counts[bucket]; ++i) need = extend_cover(&runs, &least, left--);
+        else
+            need += (double)problem->counts[bucket] * least.share;
+        if (need > ranks_of(problem, least.narrowest) * target * (1 + 1e-12)) return true;
     }
     return false;
 }
 
 /* The largest refuted target between `low` (refuted) and `high` (which may be refuted too), to a ten-thousandth. */
-static double largest_refuted(const bound_problem *problem, double low, double high, double part, bool exact) {
-    if (high <= low || refuted(problem, high, part, exact)) return high;
+static double largest_refuted(const bound_problem *problem, double low, double high, double part) {
+    if (high <= low || refuted(problem, high, part)) return high;
     for (int i = 0; i < BISECTIONS && high - low > 1e-4 * high; ++i) {
         const double middle = 0.5 * (low + high);
-        if (refuted(problem, middle, part, exact))
+        if (refuted(problem, middle, part))
             low = middle;
         else
             high = middle;
@@ -118,27 +130,37 @@ static double largest_refuted(const bound_problem *problem, double low, double h
     return low;
 }
 
-double dcpar_bound(const dcpar_table *table, const int64_t *counts, int32_t world) {
-    const bound_problem problem = {table, counts, world};
-    double high = 0;
-    int64_t sequences = 0;
-    for (int32_t bucket = 0; bucket < table->buckets; ++bucket) {
-        sequences += counts[bucket];
+/* Every sequence alone, one after another: a plan, if a poor one. Also counts the sequences, and the programme's steps. */
+static double one_by_one(const dcpar_table *table, const int64_t *counts, int64_t *sequences, double *steps) {
+    double seconds = 0, most = 0;
+    *sequences = 0;
+    *steps = 0;
+    for (int32_t bucket = table->buckets - 1; bucket >= 0; --bucket) {
         double least = INFINITY;
-        for (int32_t column = 0; column < table->widths && counts[bucket] > 0; ++column) {
+        for (int32_t column = 0; column < table->widths; ++column) {
             const dcpar_shapes *shapes = dcpar_table_at(table, bucket, column);
+            most = fmax(most, shapes->most);
             if (shapes->most > 0) least = fmin(least, shapes->shape[1].seconds);
         }
-        if (counts[bucket] > 0) high += (double)counts[bucket] * least;
+        if (counts[bucket] == 0) continue;
+        seconds += (double)counts[bucket] * least;
+        *sequences += counts[bucket];
+        *steps += (double)counts[bucket] * most;
     }
-    if (sequences == 0) return 0;
-    double bound = largest_refuted(&problem, 0, high, 0, false);
+    return seconds;
+}
+
+double dcpar_bound(const dcpar_table *table, const int64_t *counts, int32_t world) {
+    bound_problem problem = {.table = table, .counts = counts, .world = world};
+    double steps;
+    const double high = one_by_one(table, counts, &problem.sequences, &steps);
+    if (problem.sequences == 0) return 0;
+    double bound = largest_refuted(&problem, 0, high, 0);
     /* The finer measures matter when ranks run few micro-batches each; they start from what is known already. */
-    const double few = 4.0 * world;
-    bound = largest_refuted(&problem, bound, 1.25 * bound, 0, true);
-    if ((double)sequences <= few) {
-        bound = largest_refuted(&problem, bound, fmin(high, 2 * bound), 0.5, true);
-        bound = largest_refuted(&problem, bound, fmin(high, 2 * bound), 1.0 / 3, true);
-    }
+    problem.exact = steps <= MOST_STEPS;
+    if (!problem.exact) return bound;
+    for (int divisor = 0; divisor <= 3; ++divisor)
+        if (divisor != 1)
+            bound = largest_refuted(&problem, bound, fmin(high, 2 * bound), divisor == 0 ? 0 : 1.0 / divisor);
     return bound;
 }

@@ -14,22 +14,18 @@
 #define PRECISION 1e-3
 #define BISECTIONS 9
 
-/* No single rule is best everywhere; each is tried, the best result wins. */
-typedef struct fill_rule {
-    bool fullest; /* the block on which least time is left over, not the one that is free first */
-    bool spread;  /* micro-batches no larger than what spreads a bucket over the ranks */
-} fill_rule;
-
-static const fill_rule rules[] = {{true, false}, {false, false}, {false, true}};
-enum { RULE_COUNT = sizeof rules / sizeof rules[0] };
+/* The share of a micro-batch's constant seconds that is charged to its sequences when widths are chosen. All of it where
+ * memory says how many micro-batches there are, none where every rank runs as many as the others anyway; what lies between
+ * depends on the iteration, so each is tried and the best result wins. */
+static const double shares[] = {0, 0.25, 0.5, 0.75, 1};
+enum { SHARE_COUNT = sizeof shares / sizeof shares[0] };
 
 dcpar_status dcpar_fill_space_create(int32_t world, int32_t buckets, dcpar_fill_space *space, dcpar_error *error) {
     memset(space, 0, sizeof *space);
     space->blocks = malloc((size_t)world * sizeof *space->blocks);
     space->split = malloc((size_t)world * sizeof *space->split);
-    space->left = malloc((size_t)buckets * sizeof *space->left);
-    space->order = malloc((size_t)buckets * sizeof *space->order);
-    if (space->blocks != NULL && space->split != NULL && space->left != NULL && space->order != NULL) return DCPAR_OK;
+    space->buckets = malloc((size_t)buckets * sizeof *space->buckets);
+    if (space->blocks != NULL && space->split != NULL && space->buckets != NULL) return DCPAR_OK;
     dcpar_fill_space_destroy(space);
     return dcpar_fail_memory(error, "the search for a plan");
 }
@@ -37,8 +33,7 @@ dcpar_status dcpar_fill_space_create(int32_t world, int32_t buckets, dcpar_fill_
 void dcpar_fill_space_destroy(dcpar_fill_space *space) {
     free(space->blocks);
     free(space->split);
-    free(space->left);
-    free(space->order);
+    free(space->buckets);
     free(space->best.placements);
     free(space->trial.placements);
     memset(space, 0, sizeof *space);
@@ -56,35 +51,43 @@ dcpar_status dcpar_filling_add(dcpar_filling *filling, dcpar_placement placement
     return DCPAR_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ widths, order */
+/* ---------------------------------------------------------------------------------------- widths, prices */
 
-/* The chain's place of the width on which the bucket's sequences take the fewest rank-seconds, each micro-batch ending
- * within the target; -1 when none does. */
-static int32_t cheapest_width(const dcpar_work *work, int32_t bucket, double target) {
-    double least = INFINITY;
-    int32_t cheapest = -1;
+/* The width on which the bucket's sequences take the fewest rank-seconds, each micro-batch ending within the target; -1
+ * when none does. Micro-batches may be filled up with shorter sequences: `sequences` are there in all. constant[column]: the
+ * seconds of a micro-batch without sequences, known from shorter buckets where this one has too few shapes. */
+static dcpar_fill_bucket cheapest_width(const dcpar_work *work, int32_t bucket, int64_t sequences, double target,
+                                        double share, double *constant) {
+    dcpar_fill_bucket cheapest = {work->counts[bucket], -1, INFINITY};
     for (int32_t i = 0; i < work->chain->count; ++i) {
         const int32_t column = work->chain->column[i];
         const dcpar_shapes *shapes = dcpar_table_at(work->table, bucket, column);
+        if (shapes->most > 1) constant[column] = fmax(0, 2 * shapes->shape[1].seconds - shapes->shape[2].seconds);
         int64_t batch = dcpar_shapes_within(shapes, target);
-        if (batch > work->counts[bucket]) batch = work->counts[bucket];
+        if (batch > sequences) batch = sequences;
         if (batch == 0) continue;
         batch = shapes->shape[batch].best;
-        const double cost = work->table->width[column] * shapes->shape[batch].seconds / (double)batch;
-        if (cost < least) {
-            least = cost;
-            cheapest = i;
-        }
+        const double seconds = shapes->shape[batch].seconds - (1 - share) * constant[column];
+        const double price = work->table->width[column] * seconds / (double)batch;
+        if (price >= cheapest.price) continue;
+        cheapest.price = price;
+        cheapest.width = i;
     }
     return cheapest;
 }
 
-/* Buckets from the longest length down, those without sequences left out; buckets are in order of length. */
-static int32_t list_buckets(const dcpar_work *work, int32_t *order) {
-    int32_t count = 0;
-    for (int32_t bucket = work->table->buckets - 1; bucket >= 0; --bucket)
-        if (work->counts[bucket] > 0) order[count++] = bucket;
-    return count;
+/* Sets space->buckets for a target; false when some sequence does not end within it. */
+static bool start_buckets(const dcpar_work *work, double share, double target, dcpar_fill_space *space) {
+    double constant[64] = {0};
+    int64_t sequences = 0;
+    for (int32_t bucket = 0; bucket < work->table->buckets; ++bucket) {
+        sequences += work->counts[bucket];
+        space->buckets[bucket] = (dcpar_fill_bucket){0, -1, 0};
+        if (work->counts[bucket] == 0) continue;
+        space->buckets[bucket] = cheapest_width(work, bucket, sequences, target, share, constant);
+        if (space->buckets[bucket].width < 0) return false;
+    }
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------------- blocks */
@@ -128,61 +131,77 @@ static void load_block(dcpar_block *blocks, int32_t count, int32_t index, double
 
 /* -------------------------------------------------------------------------------------------------- fill */
 
+/* How many sequences a micro-batch of `bucket` may hold, at most `most`: all of the bucket's own, and shorter ones that
+ * take fewer rank-seconds in it than elsewhere. */
+static int32_t worth_taking(const dcpar_work *work, const dcpar_fill_space *space, int32_t bucket, int32_t column,
+                            int32_t most) {
+    const dcpar_shapes *shapes = dcpar_table_at(work->table, bucket, column);
+    int64_t worth = space->buckets[bucket].left;
+    for (int32_t shorter = bucket - 1; shorter >= 0 && worth < most; --shorter) {
+        if (space->buckets[shorter].left == 0) continue;
+        const double more = shapes->shape[worth + 1].seconds - shapes->shape[worth].seconds;
+        if (work->table->width[column] * more >= space->buckets[shorter].price) break;
+        worth += space->buckets[shorter].left;
+    }
+    return worth < most ? (int32_t)worth : most;
+}
+
+/* Takes the longest sequences that are left, from `bucket` down. */
+static void take_sequences(dcpar_fill_space *space, int32_t bucket, int64_t batch) {
+    for (; batch > 0; --bucket) {
+        const int64_t taken = batch < space->buckets[bucket].left ? batch : space->buckets[bucket].left;
+        space->buckets[bucket].left -= taken;
+        batch -= taken;
+    }
+}
+
 /* Places as many of the bucket's sequences as end within the target, the largest micro-batch that fits first, again and
  * again. */
-static dcpar_status place_bucket(const dcpar_work *work, fill_rule rule, double target, int32_t bucket, int32_t column,
+static dcpar_status place_bucket(const dcpar_work *work, double target, int32_t bucket, int32_t column,
                                  int32_t block_count, dcpar_fill_space *space, dcpar_error *error) {
     const dcpar_shapes *shapes = dcpar_table_at(work->table, bucket, column);
     dcpar_block *blocks = space->blocks;
-    int64_t *left = &space->left[bucket];
-    int64_t most = dcpar_shapes_within(shapes, target);
-    if (rule.spread && most > (*left + block_count - 1) / block_count) most = (*left + block_count - 1) / block_count;
-    while (*left > 0 && most > 0) {
-        int32_t batch = shapes->shape[most < *left ? most : *left].best;
+    const int32_t most = dcpar_shapes_within(shapes, target);
+    while (space->buckets[bucket].left > 0 && most > 0) {
+        const int32_t worth = worth_taking(work, space, bucket, column, most);
+        int32_t batch = shapes->shape[worth].best;
         int32_t index = last_within(blocks, block_count, target - shapes->shape[batch].seconds);
         if (index < 0) {
             index = 0;
             batch = dcpar_shapes_within(shapes, target - blocks[0].load);
-            if (batch > *left) batch = (int32_t)*left;
+            if (batch > worth) batch = worth;
             if (batch == 0) return DCPAR_OK;
-        } else if (!rule.fullest) {
-            index = 0;
         }
         DCPAR_TRY(dcpar_filling_add(&space->trial, (dcpar_placement){bucket, column, batch, blocks[index].number},
                                     error));
         load_block(blocks, block_count, index, shapes->shape[batch].seconds);
-        *left -= batch;
+        take_sequences(space, bucket, batch);
     }
     return DCPAR_OK;
 }
 
 /* One filling within `target`, in space->trial; *placed is false when sequences are left over. */
-static dcpar_status fill_within(const dcpar_work *work, fill_rule rule, double target, dcpar_fill_space *space,
+static dcpar_status fill_within(const dcpar_work *work, double share, double target, dcpar_fill_space *space,
                                 bool *placed, dcpar_error *error) {
     const dcpar_chain *chain = work->chain;
-    const int32_t bucket_count = list_buckets(work, space->order);
-    int32_t wanted[64] = {0}; /* buckets that want each width */
     *placed = false;
     space->trial.count = 0;
-    memcpy(space->left, work->counts, (size_t)work->table->buckets * sizeof *space->left);
-    for (int32_t i = 0; i < bucket_count; ++i) {
-        const int32_t width = cheapest_width(work, space->order[i], target);
-        if (width < 0) return DCPAR_OK;
-        ++wanted[width];
-    }
+    if (!start_buckets(work, share, target, space)) return DCPAR_OK;
     int32_t block_count = 0, before = 0;
     bool carried = false; /* sequences that did not fit on the width they wanted try narrower ones */
     for (int32_t width = chain->count - 1; width >= 0; --width) {
-        if (wanted[width] == 0 && !carried) continue;
+        bool wanted = carried;
+        for (int32_t bucket = 0; bucket < work->table->buckets && !wanted; ++bucket)
+            wanted = space->buckets[bucket].width == width && space->buckets[bucket].left > 0;
+        if (!wanted) continue;
         const int32_t column = chain->column[width];
         block_count = split_blocks(space, block_count, before, work->table->width[column], work->world);
         before = work->table->width[column];
         carried = false;
-        for (int32_t i = 0; i < bucket_count; ++i) {
-            const int32_t bucket = space->order[i];
-            if (space->left[bucket] == 0 || cheapest_width(work, bucket, target) < width) continue;
-            DCPAR_TRY(place_bucket(work, rule, target, bucket, column, block_count, space, error));
-            carried |= space->left[bucket] > 0;
+        for (int32_t bucket = work->table->buckets - 1; bucket >= 0; --bucket) {
+            if (space->buckets[bucket].left == 0 || space->buckets[bucket].width < width) continue;
+            DCPAR_TRY(place_bucket(work, target, bucket, column, block_count, space, error));
+            carried |= space->buckets[bucket].left > 0;
         }
     }
     space->trial.seconds = block_count > 0 ? space->blocks[block_count - 1].load : 0;
@@ -196,14 +215,14 @@ static void keep_trial(dcpar_fill_space *space) {
     space->trial = swap;
 }
 
-/* Bisects the target for one rule, between `low` and the best so far (INFINITY: none). */
-static dcpar_status search_target(const dcpar_work *work, fill_rule rule, double low, dcpar_fill_space *space,
+/* Bisects the target for one share, between `low` and the best so far (INFINITY: none). */
+static dcpar_status search_target(const dcpar_work *work, double share, double low, dcpar_fill_space *space,
                                   dcpar_error *error) {
     double step = 0.004;
     bool placed = false;
     while (space->best.seconds == INFINITY || !placed) { /* the first target that works, in growing steps */
         const double target = fmin(low * (1 + step), space->best.seconds * (1 - PRECISION));
-        DCPAR_TRY(fill_within(work, rule, target, space, &placed, error));
+        DCPAR_TRY(fill_within(work, share, target, space, &placed, error));
         if (placed) {
             keep_trial(space);
         } else {
@@ -214,7 +233,7 @@ static dcpar_status search_target(const dcpar_work *work, fill_rule rule, double
     }
     for (int i = 0; i < BISECTIONS && space->best.seconds > low * (1 + PRECISION); ++i) {
         const double target = 0.5 * (low + space->best.seconds);
-        DCPAR_TRY(fill_within(work, rule, target, space, &placed, error));
+        DCPAR_TRY(fill_within(work, share, target, space, &placed, error));
         if (placed)
             keep_trial(space);
         else
@@ -226,14 +245,14 @@ static dcpar_status search_target(const dcpar_work *work, fill_rule rule, double
 dcpar_status dcpar_fill(const dcpar_work *work, double bound, dcpar_fill_space *space, dcpar_error *error) {
     space->best.count = 0;
     space->best.seconds = INFINITY;
-    for (int32_t i = 0; i < RULE_COUNT && space->best.seconds > bound * (1 + PRECISION); ++i) {
-        if (space->best.seconds < INFINITY) { /* skip a rule at once if it does not beat the best */
+    for (int32_t i = 0; i < SHARE_COUNT && space->best.seconds > bound * (1 + PRECISION); ++i) {
+        if (space->best.seconds < INFINITY) { /* skip a share at once if it does not beat the best */
             bool placed = false;
-            DCPAR_TRY(fill_within(work, rules[i], space->best.seconds * (1 - PRECISION), space, &placed, error));
+            DCPAR_TRY(fill_within(work, shares[i], space->best.seconds * (1 - PRECISION), space, &placed, error));
             if (!placed) continue;
             keep_trial(space);
         }
-        DCPAR_TRY(search_target(work, rules[i], bound, space, error));
+        DCPAR_TRY(search_target(work, shares[i], bound, space, error));
     }
     return DCPAR_OK;
 }

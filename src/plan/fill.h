@@ -13,7 +13,8 @@ typedef struct dcpar_work {
     int32_t world;
 } dcpar_work;
 
-/* A micro-batch of `batch` sequences of `bucket` on aligned block `block` of the table's `column`. */
+/* A micro-batch of `batch` sequences of `bucket`, or shorter ones, on aligned block `block` of the table's `column`. Which
+ * sequences is not said: from the longest bucket down, placements take the longest that are left. */
 typedef struct dcpar_placement {
     int32_t bucket, column, batch, block;
 } dcpar_placement;
@@ -30,11 +31,17 @@ typedef struct dcpar_block {
     int32_t number;
 } dcpar_block;
 
-/* Memory for the search: blocks of the present width, sequences still to be placed. */
+/* A bucket under one target. */
+typedef struct dcpar_fill_bucket {
+    int64_t left;  /* sequences still to be placed */
+    int32_t width; /* place in the chain of the width on which they take the fewest rank-seconds */
+    double price;  /* rank-seconds that one takes there */
+} dcpar_fill_bucket;
+
+/* Memory for the search. */
 typedef struct dcpar_fill_space {
-    dcpar_block *blocks, *split; /* [world] each */
-    int64_t *left;               /* [buckets] */
-    int32_t *order;              /* [buckets] */
+    dcpar_block *blocks, *split; /* [world] each: of the present width */
+    dcpar_fill_bucket *buckets;  /* [buckets] */
     dcpar_filling best, trial;
 } dcpar_fill_space;
 

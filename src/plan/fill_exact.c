@@ -12,16 +12,17 @@
 
 typedef struct exact_search {
     const dcpar_work *work;
-    double bound, best; /* seconds */
-    double area[64];    /* rank-seconds that a sequence of order[i] takes at least */
-    int32_t order[MOST_SEQUENCES], order_count;
-    int64_t left[MOST_SEQUENCES];
+    double bound, best;                /* seconds */
+    int32_t bucket[MOST_SEQUENCES];    /* of each sequence, the longest first */
+    double area[MOST_SEQUENCES + 1];   /* rank-seconds that this sequence and all after it take at least */
+    int32_t sequences;
     double load[MOST_RANKS], loaded; /* by rank, and their sum */
     dcpar_placement path[MOST_SEQUENCES], found[MOST_SEQUENCES];
     int32_t depth, found_count;
     int32_t nodes;
 } exact_search;
 
+/* The least rank-seconds of one sequence of `bucket`, in a micro-batch that may be padded to more. */
 static double area_of_one(const dcpar_work *work, int32_t bucket) {
     double least = INFINITY;
     for (int32_t i = 0; i < work->chain->count; ++i) {
@@ -42,19 +43,17 @@ static bool same_as_before(const exact_search *search, int32_t first, int32_t wi
     return true;
 }
 
-static bool hopeless(const exact_search *search) {
-    double area = search->loaded;
-    for (int32_t i = 0; i < search->order_count; ++i) area += (double)search->left[i] * search->area[i];
-    return area >= search->best * (1 - 1e-9) * search->work->world;
+static bool hopeless(const exact_search *search, int32_t next) {
+    return search->loaded + search->area[next] >= search->best * (1 - 1e-9) * search->work->world;
 }
 
-static void visit(exact_search *search, int32_t first, int64_t code);
+static void visit(exact_search *search, int32_t next, int64_t code);
 
-/* Tries every block of one shape for sequences of order[index]; `code` numbers shapes so that a bucket's micro-batches are
- * tried in one order only. */
-static void try_shape(exact_search *search, int32_t index, int32_t column, int32_t batch, int64_t code) {
+/* Tries every block of one shape for the `batch` longest sequences that are left; `code` numbers shapes so that
+ * micro-batches of one bucket are tried in one order only. */
+static void try_shape(exact_search *search, int32_t next, int32_t column, int32_t batch, int64_t code) {
     const dcpar_work *work = search->work;
-    const int32_t width = work->table->width[column], bucket = search->order[index];
+    const int32_t width = work->table->width[column], bucket = search->bucket[next];
     const double seconds = dcpar_table_at(work->table, bucket, column)->shape[batch].seconds;
     for (int32_t first = 0; first + width <= work->world; first += width) {
         if (same_as_before(search, first, width)) continue;
@@ -67,11 +66,9 @@ static void try_shape(exact_search *search, int32_t index, int32_t column, int32
             search->load[first + i] += seconds;
         }
         search->loaded += width * seconds;
-        search->left[index] -= batch;
         search->path[search->depth++] = (dcpar_placement){bucket, column, batch, first / width};
-        visit(search, index, code);
+        visit(search, next + batch, code);
         --search->depth;
-        search->left[index] += batch;
         search->loaded -= width * seconds;
         for (int32_t i = 0; i < width; ++i) search->load[first + i] = before[i];
         if (search->best <= search->bound || search->nodes > MOST_NODES) return;
@@ -87,24 +84,21 @@ static void keep_path(exact_search *search) {
     for (int32_t i = 0; i < search->depth; ++i) search->found[i] = search->path[i];
 }
 
-static void visit(exact_search *search, int32_t index, int64_t code) {
-    if (++search->nodes > MOST_NODES || hopeless(search)) return;
-    while (index < search->order_count && search->left[index] == 0) {
-        ++index;
-        code = 0;
-    }
-    if (index == search->order_count) {
+static void visit(exact_search *search, int32_t next, int64_t code) {
+    if (++search->nodes > MOST_NODES || hopeless(search, next)) return;
+    if (next == search->sequences) {
         keep_path(search);
         return;
     }
     const dcpar_work *work = search->work;
+    if (next > 0 && search->bucket[next] != search->path[search->depth - 1].bucket) code = 0;
     for (int32_t i = 0; i < work->chain->count; ++i) {
         const int32_t column = work->chain->column[i];
-        const dcpar_shapes *shapes = dcpar_table_at(work->table, search->order[index], column);
-        for (int32_t batch = shapes->most; batch >= 1; --batch) {
+        const dcpar_shapes *shapes = dcpar_table_at(work->table, search->bucket[next], column);
+        const int32_t left = search->sequences - next;
+        for (int32_t batch = shapes->most < left ? shapes->most : left; batch >= 1; --batch) {
             const int64_t this_code = (int64_t)i * (DCPAR_MOST_BATCH + 1) + (DCPAR_MOST_BATCH - batch);
-            if (batch > search->left[index] || this_code < code) continue;
-            try_shape(search, index, column, batch, this_code);
+            if (this_code >= code) try_shape(search, next, column, batch, this_code);
         }
     }
 }
@@ -128,12 +122,10 @@ dcpar_status dcpar_fill_exactly(const dcpar_work *work, double bound, dcpar_fill
     if (sequences > MOST_SEQUENCES || work->world > MOST_RANKS || space->best.seconds <= bound * (1 + 1e-9))
         return DCPAR_OK;
     exact_search search = {.work = work, .bound = bound, .best = space->best.seconds};
-    for (int32_t bucket = work->table->buckets - 1; bucket >= 0; --bucket) {
-        if (work->counts[bucket] == 0) continue;
-        search.area[search.order_count] = area_of_one(work, bucket);
-        search.left[search.order_count] = work->counts[bucket];
-        search.order[search.order_count++] = bucket;
-    }
+    for (int32_t bucket = work->table->buckets - 1; bucket >= 0; --bucket)
+        for (int64_t i = 0; i < work->counts[bucket]; ++i) search.bucket[search.sequences++] = bucket;
+    for (int32_t i = search.sequences - 1; i >= 0; --i)
+        search.area[i] = search.area[i + 1] + area_of_one(work, search.bucket[i]);
     visit(&search, 0, 0);
     if (search.found_count == 0) return DCPAR_OK;
     sort_by_width(&search);

@@ -50,7 +50,8 @@ static void choose_shapes(const dcpar_planner *planner, dcpar_draw *draw) {
             const int32_t column = planner->chain.column[i];
             const dcpar_shapes *shapes = dcpar_table_at(planner->table, bucket, column);
             if (planner->bucket_count[bucket] == 0 || shapes->most == 0) continue;
-            const int32_t batch = shapes->shape[shapes->most].best;
+            const int64_t most = shapes->most < planner->bucket_count[bucket] ? shapes->most : planner->bucket_count[bucket];
+            const int32_t batch = shapes->shape[most].best;
             const double cost = planner->table->width[column] * shapes->shape[batch].seconds / batch;
             if (cost >= least) continue;
             least = cost;

@@ -12,9 +12,10 @@ typedef struct bucket_state {
     int64_t rounds; /* micro-batches a group runs in an iteration */
 } bucket_state;
 
-/* The largest batch that takes at most `target` seconds, at least 1. */
-static int32_t batch_within(const dcpar_shapes *shapes, double target) {
-    const int32_t batch = dcpar_shapes_within(shapes, target);
+/* The largest batch of a bucket that takes at most `target` seconds, at least 1. */
+static int32_t batch_within(const dcpar_planner *planner, int32_t bucket, int32_t column, double target) {
+    const int32_t batch = dcpar_shapes_within(dcpar_table_at(planner->table, bucket, column), target);
+    if (batch > planner->bucket_count[bucket]) return (int32_t)planner->bucket_count[bucket];
     return batch > 0 ? batch : 1;
 }
 
@@ -49,7 +50,7 @@ static double expected_tokens(const dcpar_planner *planner, int32_t column, int3
     for (int32_t bucket = 0; bucket < planner->table->buckets; ++bucket) {
         if (planner->bucket_count[bucket] == 0) continue;
         const dcpar_shapes *shapes = dcpar_table_at(planner->table, bucket, column);
-        const int32_t batch = batch_within(shapes, target);
+        const int32_t batch = batch_within(planner, bucket, column, target);
         const double weight = (double)planner->bucket_count[bucket] / batch;
         chances[count++] = (chance){shapes->shape[batch].seconds, weight};
         batches += weight;
@@ -105,7 +106,7 @@ static dcpar_status create(dcpar_planner *planner, dcpar_error *error) {
     for (int32_t bucket = 0; bucket < table->buckets; ++bucket) {
         const bool used = planner->bucket_count[bucket] > 0;
         state->draw.column[bucket] = used ? column : -1;
-        state->draw.batch[bucket] = used ? batch_within(dcpar_table_at(table, bucket, column), target) : 1;
+        state->draw.batch[bucket] = used ? batch_within(planner, bucket, column, target) : 1;
     }
     double wanted = (double)planner->options.tokens_per_iteration;
     if (planner->options.sequences_per_iteration > 0)

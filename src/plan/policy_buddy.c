@@ -15,10 +15,10 @@ typedef struct buddy_state {
     int64_t position;       /* in the stream */
     int64_t tokens;         /* an iteration; 0: count sequences */
     int64_t sequences;
-    int64_t *rows;          /* of this iteration, in stream order, then by bucket */
-    int64_t *sorted;
+    int64_t *rows;          /* of this iteration, in stream order */
+    int64_t *sorted;        /* the same by bucket */
     int64_t capacity;
-    int64_t *next_of;       /* [buckets] the next row of each bucket in sorted[] */
+    int64_t *next_of;       /* [buckets] places in sorted[] */
     int64_t *counts;        /* [buckets] */
     dcpar_fill_space space;
 } buddy_state;
@@ -92,20 +92,34 @@ static dcpar_status take(dcpar_planner *planner, buddy_state *state, int64_t *co
     return DCPAR_OK;
 }
 
-/* sorted[]: the rows by bucket, in stream order within each. */
+/* sorted[]: the rows from the longest bucket down, in stream order within each. */
 static void sort_by_bucket(const dcpar_planner *planner, buddy_state *state, int64_t count) {
     int64_t start = 0;
-    for (int32_t bucket = 0; bucket < planner->table->buckets; ++bucket) {
+    for (int32_t bucket = planner->table->buckets - 1; bucket >= 0; --bucket) {
         state->next_of[bucket] = start;
         start += state->counts[bucket];
     }
     for (int64_t i = 0; i < count; ++i)
         state->sorted[state->next_of[dcpar_planner_bucket(planner, state->rows[i])]++] = state->rows[i];
-    for (int32_t bucket = 0; bucket < planner->table->buckets; ++bucket)
-        state->next_of[bucket] -= state->counts[bucket];
+}
+
+/* next_of[bucket]: where in sorted[] the placements of each bucket start to take rows. */
+static void start_taking(const dcpar_planner *planner, buddy_state *state) {
+    const dcpar_filling *filling = &state->space.best;
+    const size_t bytes = (size_t)planner->table->buckets * sizeof *state->next_of;
+    memset(state->next_of, 0, bytes);
+    for (int64_t i = 0; i < filling->count; ++i)
+        state->next_of[filling->placements[i].bucket] += filling->placements[i].batch;
+    int64_t start = 0;
+    for (int32_t bucket = planner->table->buckets - 1; bucket >= 0; --bucket) {
+        const int64_t taken = state->next_of[bucket];
+        state->next_of[bucket] = start;
+        start += taken;
+    }
 }
 
 static dcpar_status emit(dcpar_planner *planner, buddy_state *state, dcpar_plan *plan, dcpar_error *error) {
+    start_taking(planner, state);
     for (int64_t i = 0; i < state->space.best.count; ++i) {
         const dcpar_placement *placement = &state->space.best.placements[i];
         DCPAR_TRY(dcpar_planner_add(planner, plan, placement->bucket, placement->column, placement->batch,

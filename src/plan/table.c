@@ -69,13 +69,15 @@ dcpar_status dcpar_table_create(const dcpar_profile *profile, const dcpar_bucket
         return dcpar_fail_memory(error, "the table of micro-batch costs");
     }
     size_t used = 0;
+    int64_t sequences = 0; /* of this bucket and all shorter ones: what its micro-batches may hold */
     for (int32_t bucket = 0; bucket < count; ++bucket) {
         table->bound[bucket] = dcpar_buckets_bound(buckets, bucket);
+        sequences += counts[bucket];
         for (int32_t width = 0; width < width_count; ++width) {
             dcpar_shapes *shapes = &table->shapes[bucket * width_count + width];
             shapes->shape = table->storage + used;
-            shapes->most = fill_shapes(profile, table->bound[bucket], widths[width], counts[bucket], memory,
-                                       recompute_all, shapes->shape);
+            shapes->most = fill_shapes(profile, table->bound[bucket], widths[width], sequences, memory, recompute_all,
+                                       shapes->shape);
             used += (size_t)shapes->most + 1;
         }
     }
