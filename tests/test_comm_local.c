@@ -196,6 +196,25 @@ static void every_operation_tells_who_left_first(void **state) {
     }
 }
 
+/* The world's barrier tells the others that rank 3 is gone; only then rank 2 makes its pair with it. */
+static dcpar_status pair_up_with_who_has_left(dcpar_comm *world, void *argument, dcpar_error *error) {
+    (void)argument;
+    dcpar_comm *pair = NULL;
+    if (dcpar_comm_rank(world) == 3) return DCPAR_OK;
+    EXPECT(dcpar_comm_barrier(world, error) == DCPAR_PEER);
+    if (dcpar_comm_rank(world) != 2) return DCPAR_OK;
+    DCPAR_TRY(dcpar_comm_group(world, 2, &pair, error));
+    EXPECT(dcpar_comm_barrier(pair, error) == DCPAR_PEER);
+    EXPECT(strcmp(error->text, "rank 3 has left") == 0);
+    return DCPAR_OK;
+}
+
+static void a_group_made_with_a_rank_that_has_left_does_not_wait_for_it(void **state) {
+    (void)state;
+    dcpar_error error;
+    assert_ok(dcpar_comm_run_local(4, pair_up_with_who_has_left, NULL, &error));
+}
+
 static dcpar_status fail_in_turn(dcpar_comm *world, void *argument, dcpar_error *error) {
     (void)argument;
     if (dcpar_comm_rank(world) == 1) return dcpar_fail(error, DCPAR_PLAN, "the first");
@@ -301,6 +320,7 @@ int main(void) {
         cmocka_unit_test(a_rank_that_leaves_early_does_not_hang_the_others),
         cmocka_unit_test(who_leaves_does_not_disturb_groups_he_is_not_in),
         cmocka_unit_test(every_operation_tells_who_left_first),
+        cmocka_unit_test(a_group_made_with_a_rank_that_has_left_does_not_wait_for_it),
         cmocka_unit_test(the_first_failure_is_that_of_the_run),
         cmocka_unit_test(a_failure_without_words_gets_those_of_its_status),
         cmocka_unit_test(different_calls_are_told_apart),

@@ -93,7 +93,7 @@ static dcpar_status leave_while_a_group_waits(dcpar_comm *world, void *argument,
 /* Longer than the patience of the ranks that are done. */
 static dcpar_status go_on_when_others_are_done(dcpar_comm *world, void *argument, dcpar_error *error) {
     (void)argument;
-    enum { TURNS = 5, NANOSECONDS = 500000000 };
+    enum { TURNS = 4, NANOSECONDS = 500000000 };
     dcpar_comm *pair = NULL;
     DCPAR_TRY(dcpar_comm_group(world, 2, &pair, error));
     for (int turn = 0; turn < TURNS && dcpar_comm_rank(world) >= 2; ++turn) {
@@ -101,6 +101,18 @@ static dcpar_status go_on_when_others_are_done(dcpar_comm *world, void *argument
         DCPAR_TRY(dcpar_comm_barrier(pair, error));
     }
     if (dcpar_comm_rank(world) == 2) printf("the second pair is done\n");
+    return DCPAR_OK;
+}
+
+/* Rank 0 has sent and is done; rank 3 waits for one of the others to pass it on, and not for rank 0. */
+static dcpar_status pass_on_late(dcpar_comm *world, void *argument, dcpar_error *error) {
+    (void)argument;
+    enum { SECONDS = 2 };
+    const int32_t rank = dcpar_comm_rank(world);
+    int32_t value = rank == 0 ? 7 : 0;
+    if (rank == 1 || rank == 2) nanosleep(&(struct timespec){.tv_sec = SECONDS}, NULL);
+    DCPAR_TRY(dcpar_comm_broadcast(world, &value, sizeof value, 0, error));
+    if (rank == 3) printf("the value is %d\n", (int)value);
     return DCPAR_OK;
 }
 
@@ -116,6 +128,7 @@ static const struct {
     {"leave", leave_while_others_wait},
     {"leave_pair", leave_while_a_group_waits},
     {"go_on", go_on_when_others_are_done},
+    {"pass_on", pass_on_late},
 };
 
 static int play_scene(const char *name) {
@@ -221,6 +234,9 @@ static void ranks_that_are_done_let_others_take_their_time(void **state) {
     const job job = run_job(4, "go_on");
     assert_job_says(&job, "the second pair is done");
     assert_int_equal(job.exit_status, 0);
+    const struct job other = run_job(4, "pass_on");
+    assert_job_says(&other, "the value is 7");
+    assert_int_equal(other.exit_status, 0);
 }
 
 int main(int count, char **arguments) {
