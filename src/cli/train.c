@@ -84,6 +84,7 @@ static int run(int count, char **words) {
         {"profile", CLI_TEXT, &arguments.profile_path, 0, "FILE", "from dcpar profile (measured first)"},
         {"policy", CLI_TEXT, &arguments.policies, 0, "NAME,...", "bucket, inter, intra, buddy; several run in turn (buddy)"},
         CLI_PLANNING_OPTIONS(arguments.planning),
+        {"truncate", CLI_INTEGER, &training.truncate, 1, "TOKENS", "of longer sequences use only their start"},
         {"epochs", CLI_INTEGER, &training.epochs, 1, "E", "(1)"},
         {"iterations", CLI_INTEGER, &training.iterations, 1, "K", "optimizer steps, at most"},
         {"tokens", CLI_INTEGER, &training.tokens, 1, "N", "end when so many tokens have been trained on"},

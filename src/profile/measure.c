@@ -13,12 +13,12 @@
 #include "profile/file.h"
 
 /* A doubled batch has to raise throughput by this share to be followed by another one. */
-#define WORTH_IT 0.02
+#define WORTH_IT 0.05
 #define MOST_BATCH 1024
 
 /* Each point is measured this often, and the median kept; long ones once. */
 #define REPEATS 3
-#define LONG_SECONDS 2.0
+#define LONG_SECONDS 0.5
 
 typedef struct chain {
     int64_t length;

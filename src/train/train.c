@@ -320,27 +320,15 @@ static void show_profiling(void *context, int64_t done, int64_t total, const dcp
     dcpar_progress_update(progress, done, text);
 }
 
-static dcpar_status get_profile(dcpar_comm *world, const dcpar_training *training, dcpar_profile **measured,
-                                dcpar_error *error) {
-    if (training->profile != NULL) {
-        const dcpar_profile_info wanted = dcpar_model_info(training->model, dcpar_comm_size(world), training->memory);
-        return dcpar_profile_belongs(training->profile, &wanted, error);
-    }
-    dcpar_progress progress;
-    dcpar_progress_start(&progress, stderr, "profile", 0, training->quiet || dcpar_comm_rank(world) != 0);
-    dcpar_measure_options options = DCPAR_MEASURE_OPTIONS_INIT;
-    options.progress = show_profiling;
-    options.progress_context = &progress;
-    options.stop = training->stop;
-    dcpar_status status = dcpar_model_profile(world, training->model, training->memory, &options, measured, error);
-    dcpar_progress_finish(&progress);
-    if (status == DCPAR_OK && training->out != NULL && dcpar_comm_rank(world) == 0) {
-        char *path = NULL;
-        status = join(training->out, "profile.json", &path, error);
-        if (status == DCPAR_OK) status = dcpar_profile_save(*measured, path, error);
-        free(path);
-    }
-    return status;
+/* The lengths of what is used of each sequence; malloc'ed. */
+static dcpar_status used_lengths(const dcpar_training *training, int64_t **out, dcpar_error *error) {
+    const int64_t count = dcpar_dataset_count(training->dataset), *lengths = dcpar_dataset_lengths(training->dataset);
+    int64_t *used = malloc((size_t)(count + 1) * sizeof *used);
+    if (used == NULL) return dcpar_fail_memory(error, "lengths");
+    for (int64_t i = 0; i < count; ++i)
+        used[i] = training->truncate > 0 && lengths[i] > training->truncate ? training->truncate : lengths[i];
+    *out = used;
+    return DCPAR_OK;
 }
 
 /* Pieces that fit: cut at the most tokens that any group takes, or whole sequences. */
@@ -353,8 +341,45 @@ static dcpar_status get_pieces(dcpar_comm *world, const dcpar_training *training
                                   training->planning.sp_size_count, NULL);
         if (limit < 1) limit = 1;
     }
-    return dcpar_pieces_create(dcpar_dataset_lengths(training->dataset), dcpar_dataset_count(training->dataset), limit,
-                               pieces, error);
+    int64_t *lengths = NULL;
+    DCPAR_TRY(used_lengths(training, &lengths, error));
+    const dcpar_status status =
+        dcpar_pieces_create(lengths, dcpar_dataset_count(training->dataset), limit, pieces, error);
+    free(lengths);
+    return status;
+}
+
+/* The longest of the sequences that are used: no need to profile beyond. */
+static int64_t longest_used(const dcpar_training *training) {
+    const int64_t *lengths = dcpar_dataset_lengths(training->dataset);
+    int64_t longest = 1;
+    for (int64_t i = 0; i < dcpar_dataset_count(training->dataset); ++i)
+        if (lengths[i] > longest) longest = lengths[i];
+    return training->truncate > 0 && longest > training->truncate ? training->truncate : longest;
+}
+
+static dcpar_status get_profile(dcpar_comm *world, const dcpar_training *training, dcpar_profile **measured,
+                                dcpar_error *error) {
+    if (training->profile != NULL) {
+        const dcpar_profile_info wanted = dcpar_model_info(training->model, dcpar_comm_size(world), training->memory);
+        return dcpar_profile_belongs(training->profile, &wanted, error);
+    }
+    dcpar_progress progress;
+    dcpar_progress_start(&progress, stderr, "profile", 0, training->quiet || dcpar_comm_rank(world) != 0);
+    dcpar_measure_options options = DCPAR_MEASURE_OPTIONS_INIT;
+    options.progress = show_profiling;
+    options.progress_context = &progress;
+    options.stop = training->stop;
+    options.longest = longest_used(training);
+    dcpar_status status = dcpar_model_profile(world, training->model, training->memory, &options, measured, error);
+    dcpar_progress_finish(&progress);
+    if (status == DCPAR_OK && training->out != NULL && dcpar_comm_rank(world) == 0) {
+        char *path = NULL;
+        status = join(training->out, "profile.json", &path, error);
+        if (status == DCPAR_OK) status = dcpar_profile_save(*measured, path, error);
+        free(path);
+    }
+    return status;
 }
 
 static dcpar_status write_report(const dcpar_training *training, const dcpar_profile *profile,

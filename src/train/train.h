@@ -17,7 +17,8 @@ typedef struct dcpar_training {
     dcpar_planner_options planning; /* policy, world and buckets are set by the run */
     dcpar_engine_options stepping;  /* total_iterations 0: as many as there will be */
     int64_t memory;                 /* bytes a rank */
-    bool split;                     /* sequences that do not fit are cut */
+    bool split;                     /* sequences that do not fit are cut into pieces that do */
+    int64_t truncate;               /* of longer sequences only so many tokens are used; 0: all of every one */
     int64_t epochs;
     int64_t iterations; /* at most; 0: no limit */
     int64_t tokens;     /* stop when so many have been trained on; 0: no limit */
