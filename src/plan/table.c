@@ -21,16 +21,20 @@ bool dcpar_shape_at(const dcpar_profile *profile, int64_t length, int32_t sp, in
     return true;
 }
 
-/* Fills the shapes of one (bucket, width) into `room` (its first element stays unused); returns how many fit. */
+/* Fills the shapes of one (bucket, width) into `room` (its first element stays unused); returns how many fit. Times are
+ * measured, so a larger batch or a greater length can seem faster: it counts as no faster than a smaller one. `shorter`: the
+ * shapes of the bucket before, NULL for the first. */
 static int32_t fill_shapes(const dcpar_profile *profile, int64_t bound, int32_t sp, int64_t count, int64_t memory,
-                           bool recompute_all, dcpar_shape *room) {
+                           bool recompute_all, const dcpar_shapes *shorter, dcpar_shape *room) {
     int32_t most = dcpar_profile_most_batch(profile, bound, sp);
     if (most > DCPAR_MOST_BATCH) most = DCPAR_MOST_BATCH;
     if (most > count) most = (int32_t)count;
     int32_t batch = 1;
     while (batch <= most && dcpar_shape_at(profile, bound, sp, batch, memory, recompute_all, &room[batch])) {
         room[batch].best = batch;
-        if (batch > 1) { /* times are measured, so a larger batch can seem faster */
+        if (shorter != NULL && batch <= shorter->most)
+            room[batch].seconds = fmax(room[batch].seconds, shorter->shape[batch].seconds);
+        if (batch > 1) {
             const dcpar_shape *before = &room[batch - 1], *best = &room[before->best];
             room[batch].seconds = fmax(room[batch].seconds, before->seconds);
             if (best->seconds / before->best <= room[batch].seconds / batch) room[batch].best = before->best;
@@ -77,7 +81,7 @@ dcpar_status dcpar_table_create(const dcpar_profile *profile, const dcpar_bucket
             dcpar_shapes *shapes = &table->shapes[bucket * width_count + width];
             shapes->shape = table->storage + used;
             shapes->most = fill_shapes(profile, table->bound[bucket], widths[width], sequences, memory, recompute_all,
-                                       shapes->shape);
+                                       bucket > 0 ? shapes - width_count : NULL, shapes->shape);
             used += (size_t)shapes->most + 1;
         }
     }

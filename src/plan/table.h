@@ -6,7 +6,7 @@
 
 /* One (bucket, width, batch) with the number of recomputed layers that Algorithm 1 gives it. */
 typedef struct dcpar_shape {
-    double seconds; /* never less than with a smaller batch */
+    double seconds; /* never less than with a smaller batch or of a shorter bucket */
     int64_t bytes;
     int32_t recompute;
     int32_t best; /* of the batches up to this one, that with the least seconds a sequence */
