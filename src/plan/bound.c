@@ -158,9 +158,8 @@ double dcpar_bound(const dcpar_table *table, const int64_t *counts, int32_t worl
     double bound = largest_refuted(&problem, 0, high, 0);
     /* The finer measures matter when ranks run few micro-batches each; they start from what is known already. */
     problem.exact = steps <= MOST_STEPS;
-    if (!problem.exact) return bound;
-    for (int divisor = 0; divisor <= 3; ++divisor)
+    for (int divisor = 0; divisor <= 3 && problem.exact; ++divisor)
         if (divisor != 1)
             bound = largest_refuted(&problem, bound, fmin(high, 2 * bound), divisor == 0 ? 0 : 1.0 / divisor);
-    return bound;
+    return dcpar_bound_by_prices(table, counts, world, bound, fmin(high, 1.3 * bound));
 }

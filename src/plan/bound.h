@@ -8,4 +8,7 @@
  * `table`, whatever the widths, the batches, the placement and the order. 0 without sequences. */
 double dcpar_bound(const dcpar_table *table, const int64_t *counts, int32_t world);
 
+/* One part of it: a bound between `low`, which is one already, and `high`. */
+double dcpar_bound_by_prices(const dcpar_table *table, const int64_t *counts, int32_t world, double low, double high);
+
 #endif

@@ -54,21 +54,18 @@ dcpar_status dcpar_filling_add(dcpar_filling *filling, dcpar_placement placement
 /* ---------------------------------------------------------------------------------------- widths, prices */
 
 /* The width on which the bucket's sequences take the fewest rank-seconds, each micro-batch ending within the target; -1
- * when none does. Micro-batches may be filled up with shorter sequences: `sequences` are there in all. constant[column]: the
- * seconds of a micro-batch without sequences, known from shorter buckets where this one has too few shapes. */
+ * when none does. Micro-batches may be filled up with shorter sequences: `sequences` are there in all. */
 static dcpar_fill_bucket cheapest_width(const dcpar_work *work, int32_t bucket, int64_t sequences, double target,
-                                        double share, double *constant) {
+                                        double share) {
     dcpar_fill_bucket cheapest = {work->counts[bucket], -1, INFINITY};
     for (int32_t i = 0; i < work->chain->count; ++i) {
         const int32_t column = work->chain->column[i];
         const dcpar_shapes *shapes = dcpar_table_at(work->table, bucket, column);
-        if (shapes->most > 1) constant[column] = fmax(0, 2 * shapes->shape[1].seconds - shapes->shape[2].seconds);
         int64_t batch = dcpar_shapes_within(shapes, target);
         if (batch > sequences) batch = sequences;
         if (batch == 0) continue;
-        batch = shapes->shape[batch].best;
-        const double seconds = shapes->shape[batch].seconds - (1 - share) * constant[column];
-        const double price = work->table->width[column] * seconds / (double)batch;
+        const double price =
+            work->table->width[column] * dcpar_shapes_price(shapes, shapes->shape[batch].best, share);
         if (price >= cheapest.price) continue;
         cheapest.price = price;
         cheapest.width = i;
@@ -78,13 +75,12 @@ static dcpar_fill_bucket cheapest_width(const dcpar_work *work, int32_t bucket, 
 
 /* Sets space->buckets for a target; false when some sequence does not end within it. */
 static bool start_buckets(const dcpar_work *work, double share, double target, dcpar_fill_space *space) {
-    double constant[64] = {0};
     int64_t sequences = 0;
     for (int32_t bucket = 0; bucket < work->table->buckets; ++bucket) {
         sequences += work->counts[bucket];
         space->buckets[bucket] = (dcpar_fill_bucket){0, -1, 0};
         if (work->counts[bucket] == 0) continue;
-        space->buckets[bucket] = cheapest_width(work, bucket, sequences, target, share, constant);
+        space->buckets[bucket] = cheapest_width(work, bucket, sequences, target, share);
         if (space->buckets[bucket].width < 0) return false;
     }
     return true;

@@ -44,6 +44,12 @@ static int32_t fill_shapes(const dcpar_profile *profile, int64_t bound, int32_t 
     return batch - 1;
 }
 
+/* The constant is where a line through the first two batches starts; shapes with one batch have that of the bucket before. */
+static double find_constant(const dcpar_shapes *shapes, const dcpar_shapes *shorter) {
+    if (shapes->most > 1) return fmax(0, 2 * shapes->shape[1].seconds - shapes->shape[2].seconds);
+    return shorter != NULL ? shorter->constant : 0;
+}
+
 int32_t dcpar_shapes_within(const dcpar_shapes *shapes, double seconds) {
     int32_t fits = 0, does_not = shapes->most + 1;
     while (does_not - fits > 1) {
@@ -79,9 +85,11 @@ dcpar_status dcpar_table_create(const dcpar_profile *profile, const dcpar_bucket
         sequences += counts[bucket];
         for (int32_t width = 0; width < width_count; ++width) {
             dcpar_shapes *shapes = &table->shapes[bucket * width_count + width];
+            const dcpar_shapes *shorter = bucket > 0 ? shapes - width_count : NULL;
             shapes->shape = table->storage + used;
             shapes->most = fill_shapes(profile, table->bound[bucket], widths[width], sequences, memory, recompute_all,
-                                       bucket > 0 ? shapes - width_count : NULL, shapes->shape);
+                                       shorter, shapes->shape);
+            shapes->constant = find_constant(shapes, shorter);
             used += (size_t)shapes->most + 1;
         }
     }

@@ -15,6 +15,7 @@ typedef struct dcpar_shape {
 /* The shapes of one (bucket, width): shape[b] for b = 1 .. most. most = 0: nothing fits. */
 typedef struct dcpar_shapes {
     int32_t most;
+    double constant; /* seconds of a micro-batch before its first sequence: what opening one more costs */
     dcpar_shape *shape;
 } dcpar_shapes;
 
@@ -37,6 +38,11 @@ void dcpar_table_destroy(dcpar_table *table);
 
 static inline const dcpar_shapes *dcpar_table_at(const dcpar_table *table, int32_t bucket, int32_t width) {
     return &table->shapes[bucket * table->widths + width];
+}
+
+/* Seconds of one rank for each sequence of a micro-batch, when its sequences are charged only a `share` of its constant. */
+static inline double dcpar_shapes_price(const dcpar_shapes *shapes, int32_t batch, double share) {
+    return (shapes->shape[batch].seconds - (1 - share) * shapes->constant) / batch;
 }
 
 /* The largest batch of these shapes that takes at most `seconds`; 0 when not even one sequence does. */
