@@ -10,31 +10,29 @@
 #
 # SANITIZE=1   build with the address and undefined-behaviour sanitizers, in a folder of its own
 # SETUP=0      install nothing: go on with what is here
-# OPTIONS=     more options for CMake, such as -DDCPAR_WITH_MPI=OFF
+# OPTIONS=     options for CMake, such as -DDCPAR_WITH_MPI=OFF
 SANITIZE ?= 0
 SETUP    ?= 1
+BUILD    ?= $(if $(filter 1,$(SANITIZE)),build-sanitize,build)
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 OPTIONS  ?=
 JOBS     ?= $(shell nproc 2>/dev/null || echo 2)
-ifeq ($(SANITIZE),1)
-BUILD    ?= build-sanitize
-OPTIONS  += -DDCPAR_SANITIZE=ON
-else
-BUILD    ?= build
-endif
 
-configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(OPTIONS)
-build     = cmake --build $(BUILD) --parallel $(JOBS)
+MAKEFLAGS += --no-print-directory
+
 setup     = SETUP=$(SETUP) scripts/setup.sh
+configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DDCPAR_SANITIZE=$(SANITIZE) $(OPTIONS)
+build     = cmake --build $(BUILD) --parallel $(JOBS)
 
 all:
+	@SETUP=0 scripts/setup.sh build
 	@$(configure)
 	@$(build) --target dcpar_libraries dcpar_program
 
 demo:
 	@$(setup) build run
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) all
 	@DCPAR_PROGRAM=$(abspath $(BUILD))/dcpar bash examples/demo/run.sh
 
 test:
@@ -54,8 +52,8 @@ bench:
 	@scripts/bench.sh $(BUILD)/bench
 
 install: all
-	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
-	@test -n "$(DESTDIR)" || ldconfig 2>/dev/null || true # the loader learns of a library in its folders; root only
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD)
+	@test -n "$(DESTDIR)" || ldconfig 2>/dev/null || true # the loader learns of a new library; only root can
 
 clean:
 	rm -rf $(BUILD)

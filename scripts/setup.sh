@@ -55,7 +55,7 @@ if [ -z "$missing" ]; then
     exit 0
 fi
 if [ "${SETUP:-1}" = 0 ] || ! have apt-get >/dev/null; then
-    echo "Not found: $things. Going on without; Debian's packages are:$missing"
+    echo "Not found: $things. Going on without (Debian: apt-get install$missing)"
     exit 0
 fi
 

@@ -13,6 +13,7 @@ cc=${CC:-cc}
 cxx=${CXX:-c++}
 flags=${CFLAGS:-}
 export CXXFLAGS="$flags"
+unset DESTDIR
 
 fail() {
     echo "FAILED: $*" >&2
