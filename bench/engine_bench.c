@@ -46,37 +46,52 @@ static void *allocate(int64_t bytes) {
     return memory;
 }
 
-/* FLOP/s over the layers' forward products and input gradients: each alone, its best of five. */
-static double product_rate(const dcpar_model_config *c, int64_t tokens) {
-    const dcpar_device *device = dcpar_device_at(0);
+/* The layers' products, forward and for the input's gradient, on matrices of their own. */
+typedef struct products {
+    dcpar_product product[8];
+    double flops;
+    float *x, *y, *weight, *scratch;
+} products;
+
+static products products_create(const dcpar_model_config *c, int64_t tokens) {
     const int64_t q = (int64_t)c->num_attention_heads * c->head_dim;
     const int64_t kv = (int64_t)c->num_key_value_heads * c->head_dim;
     const int64_t shapes[4][2] = {{q + 2 * kv, c->hidden_size}, {c->hidden_size, q},
                                   {2 * c->intermediate_size, c->hidden_size}, {c->hidden_size, c->intermediate_size}};
     const int64_t widest = 2 * c->intermediate_size + c->hidden_size + q + 2 * kv;
-    float *x = allocate(tokens * widest * 4), *y = allocate(tokens * widest * 4), *w = allocate(widest * widest * 4);
-    float *scratch = allocate(device->product_scratch * 4);
-    for (int64_t i = 0; i < tokens * widest; ++i) x[i] = (float)dcpar_random_unit(1, 1, (uint64_t)i) - 0.5f;
-    for (int64_t i = 0; i < widest * widest; ++i) w[i] = (float)dcpar_random_unit(1, 2, (uint64_t)i) - 0.5f;
-    double flops = 0.0, seconds = 0.0;
+    products all = {.x = allocate(tokens * widest * 4), .y = allocate(tokens * widest * 4),
+                    .weight = allocate(widest * widest * 4),
+                    .scratch = allocate(dcpar_device_at(0)->product_scratch * 4)};
+    for (int64_t i = 0; i < tokens * widest; ++i) all.x[i] = (float)dcpar_random_unit(1, 1, (uint64_t)i) - 0.5f;
+    for (int64_t i = 0; i < widest * widest; ++i) all.weight[i] = (float)dcpar_random_unit(1, 2, (uint64_t)i) - 0.5f;
     for (int i = 0; i < 8; ++i) {
         const int64_t outputs = shapes[i / 2][0], inputs = shapes[i / 2][1];
         const bool forward = i % 2 == 0;
-        const dcpar_product product = {.m = tokens, .n = forward ? outputs : inputs, .k = forward ? inputs : outputs,
-                                       .a = x, .lda = forward ? inputs : outputs, .b = w, .ldb = inputs,
-                                       .b_transposed = forward, .c = y, .ldc = forward ? outputs : inputs, .scratch = scratch};
+        all.product[i] = (dcpar_product){.m = tokens, .n = forward ? outputs : inputs, .k = forward ? inputs : outputs,
+                                         .a = all.x, .lda = forward ? inputs : outputs, .b = all.weight, .ldb = inputs,
+                                         .b_transposed = forward, .c = all.y, .ldc = forward ? outputs : inputs,
+                                         .scratch = all.scratch};
+        all.flops += 2.0 * (double)(tokens * outputs * inputs);
+    }
+    return all;
+}
+
+/* FLOP/s of all of them together, each by its best of two. */
+static double products_rate(const products *all) {
+    double seconds = 0.0;
+    for (int i = 0; i < 8; ++i) {
         double best = INFINITY;
-        for (int trial = 0; trial < 5; ++trial) {
+        for (int trial = 0; trial < 2; ++trial) {
             const double start = now();
-            device->multiply(&product);
+            dcpar_device_at(0)->multiply(&all->product[i]);
             best = fmin(best, now() - start);
         }
-        flops += 2.0 * (double)(tokens * outputs * inputs);
         seconds += best;
     }
-    free(x), free(y), free(w), free(scratch);
-    return flops / seconds;
+    return all->flops / seconds;
 }
+
+static void products_destroy(products *all) { free(all->x), free(all->y), free(all->weight), free(all->scratch); }
 
 /* AdamW that also clears the gradients. */
 static void step(int64_t count, float *restrict parameters, float *restrict gradients, float *restrict first,
@@ -125,8 +140,9 @@ int main(int argc, char **argv) {
     dcpar_transformer_initialise(model, 1);
     dcpar_device_threads(1);
 
-    static double seconds[1000], run_seconds[1000];
-    const double rate = product_rate(&config, tokens);
+    static double seconds[1000], run_seconds[1000], rates[1000];
+    products all = products_create(&config, tokens);
+    products_rate(&all);
     double loss = 0.0;
     for (int i = -1; i < iterations; ++i) { /* the first only warms up */
         const double start = now();
@@ -140,11 +156,12 @@ int main(int argc, char **argv) {
         if (i < 0) continue;
         run_seconds[i] = middle - start;
         seconds[i] = now() - start;
+        rates[i] = products_rate(&all); /* in turn, since machines change their speed */
     }
     const double hidden = (double)config.hidden_size, layers = config.num_hidden_layers, t = (double)tokens;
     const double embedding = (double)config.vocab_size * hidden, norms = (2.0 * layers + 1.0) * hidden;
     const double flops = 6.0 * ((double)count - embedding - norms) * t + layers * 3.0 * (2.0 * t * t * hidden);
-    const double whole = median(seconds, iterations);
+    const double whole = median(seconds, iterations), rate = median(rates, iterations);
     printf("device                %s\n", dcpar_device_at(0)->name);
     printf("loss                  %.4f\n", loss / t);
     printf("model_gflop           %.1f\n", flops * 1e-9);
@@ -154,6 +171,7 @@ int main(int argc, char **argv) {
     printf("iteration_gflops      %.1f\n", flops / whole * 1e-9);
     printf("ratio                 %.3f\n", flops / whole / rate);
     printf("activations_mb        %.1f\n", (double)dcpar_arena_peak(arena) * 1e-6);
+    products_destroy(&all);
     dcpar_transformer_destroy(model);
     dcpar_arena_destroy(arena);
     free(parameters), free(gradients), free(first), free(second), free(input), free(position);

@@ -26,8 +26,8 @@ static inline float *aligned_floats(int64_t count) {
     return values;
 }
 
-/* Weights uniform in +-spread around zero, norms around one. The arena is full of NaN, so that nothing read before it is
- * written stays unseen. */
+/* Weights uniform in +-spread around zero, norms around one. The arena is full of NaN, so that nothing that is read
+ * before it is written stays unseen. */
 static inline owned_model owned_model_create(const dcpar_model_config *config, int64_t memory, float spread) {
     dcpar_error error;
     owned_model m = {.config = *config, .count = dcpar_transformer_parameter_count(config)};

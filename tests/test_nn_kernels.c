@@ -33,7 +33,8 @@ static void assert_close(const char *what, const float *got, const double *wante
 
 /* ------------------------------------------------------------------------------------------------- products */
 
-static void check_product(void (*multiply)(const dcpar_product *), float *scratch, int64_t m, int64_t n, int64_t k, int variant) {
+static void check_product(void (*multiply)(const dcpar_product *), float *scratch, int64_t m, int64_t n, int64_t k,
+                          int variant) {
     const bool a_transposed = variant & 1, b_transposed = variant & 2, add = variant & 4;
     const int64_t lda = (a_transposed ? m : k) + 3, ldb = (b_transposed ? k : n) + 1, ldc = n + 2;
     float *a = random_floats(lda * (a_transposed ? k : m), 1), *b = random_floats(ldb * (b_transposed ? n : k), 2);
@@ -45,7 +46,8 @@ static void check_product(void (*multiply)(const dcpar_product *), float *scratc
         for (int64_t j = 0; j < n; ++j) {
             double sum = add ? c[i * ldc + j] : 0.0;
             for (int64_t l = 0; l < k; ++l)
-                sum += (double)a[a_transposed ? l * lda + i : i * lda + l] * b[b_transposed ? j * ldb + l : l * ldb + j];
+                sum += (double)a[a_transposed ? l * lda + i : i * lda + l] *
+                       b[b_transposed ? j * ldb + l : l * ldb + j];
             wanted[i * ldc + j] = sum;
         }
     multiply(&(dcpar_product){m, n, k, a, lda, a_transposed, b, ldb, b_transposed, c, ldc, add,
@@ -59,7 +61,8 @@ static void check_product(void (*multiply)(const dcpar_product *), float *scratc
 
 static void products_are_right_for_all_transpositions_and_odd_sizes(void **state) {
     (void)state;
-    const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {97, 65, 129}, {6, 64, 128}, {130, 33, 300}, {4, 200, 1}, {7, 530, 260}};
+    const int64_t sizes[][3] = {{1, 1, 1},      {3, 5, 7},   {97, 65, 129}, {6, 64, 128},
+                                {130, 33, 300}, {4, 200, 1}, {7, 530, 260}, {200, 16, 9}};
     const dcpar_device *device;
     for (int32_t index = 0; (device = dcpar_device_at(index)) != NULL; ++index) {
         float *scratch = random_floats(device->product_scratch, 9);
@@ -89,7 +92,8 @@ static void check_norm(const dcpar_device *device, int64_t rows, int64_t width) 
         for (int64_t i = 0; i < width; ++i) along += (double)xr[i] * w[i] * dyr[i];
         for (int64_t i = 0; i < width; ++i) {
             want_y[row * width + i] = s * xr[i] * w[i];
-            want_dx[row * width + i] = dx[row * width + i] + s * w[i] * dyr[i] - s * s * s * along * xr[i] / (double)width;
+            want_dx[row * width + i] = dx[row * width + i] + s * w[i] * dyr[i];
+            want_dx[row * width + i] -= s * s * s * along * xr[i] / (double)width;
             want_dw[i] += s * xr[i] * dyr[i];
         }
     }
@@ -142,7 +146,7 @@ static void rotation_turns_pairs_and_merging_is_its_transpose(void **state) {
                                                                  : v + (row * kv_heads + head - heads - kv_heads) * dim;
                     assert_close("rotation", got + i, &wanted, 1, 1e-6);
                 }
-        device->rotate_merge(rows, heads, kv_heads, dim, rotation, q, k, v, back); /* a rotation's transpose undoes it */
+        device->rotate_merge(rows, heads, kv_heads, dim, rotation, q, k, v, back); /* its transpose undoes it */
         for (int64_t i = 0; i < rows * all * dim; ++i) {
             const double wanted = qkv[i];
             assert_close("rotated back", back + i, &wanted, 1, 1e-6);

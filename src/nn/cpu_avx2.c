@@ -2,7 +2,6 @@
 #pragma GCC target("avx2,fma")
 #define DCPAR_CPU_NAME avx2
 #define DCPAR_LANES 8
-#define DCPAR_TILE_ROWS 6
 #define DCPAR_TILE_VECTORS 2
 #include "nn/cpu/table.h"
 #endif

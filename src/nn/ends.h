@@ -17,7 +17,8 @@ void dcpar_embedding_forward(const dcpar_pass *pass, const float *embedding, con
 void dcpar_embedding_backward(const dcpar_pass *pass, const int32_t *input, int64_t live, float *d_embedding);
 
 /* space.stream, the last layer's output, becomes the gradient of the sum of losses with respect to it; adds to
- * `gradients`; returns that sum. Rows of padding are zeros and stay it. A chunk of tokens at a time: tokens x vocabulary numbers are never there at once. */
+ * `gradients`; returns that sum. Rows of padding are zeros and stay zeros. A chunk of tokens at a time: tokens x
+ * vocabulary numbers are never there at once. */
 double dcpar_loss(const dcpar_pass *pass, const dcpar_model_tensors *weights, const dcpar_model_tensors *gradients,
                   const int32_t *target, int64_t live);
 

@@ -29,9 +29,9 @@ typedef struct dcpar_model_config {
 typedef struct dcpar_tokens {
     int64_t total;           /* tokens of the whole row, padding included: a multiple of the group's size */
     int64_t sequences;       /* number of sequences in the row */
-    const int64_t *starts;   /* [sequences + 1] first token of each sequence in the whole row; starts[0] = 0. Tokens from
-                                starts[sequences] to total are padding that belongs to no sequence: whatever stands
-                                there changes neither loss nor gradient */
+    const int64_t *starts;   /* [sequences + 1] first token of each sequence in the whole row; starts[0] = 0. Tokens
+                                from starts[sequences] to total are padding that belongs to no sequence: whatever
+                                stands there changes neither loss nor gradient */
     const int32_t *input;    /* [total / p] this rank's token ids */
     const int32_t *target;   /* [total / p] what each predicts; negative: no loss there (padding, last token) */
     const int32_t *position; /* [total / p] place in its sequence, for the rotary embedding */
@@ -52,7 +52,8 @@ void dcpar_transformer_destroy(dcpar_transformer *model);
  * projections back into the residual stream divided by sqrt(2 L); norms are one. */
 void dcpar_transformer_initialise(dcpar_transformer *model, uint64_t seed);
 
-/* The named tensors inside the flat parameters, in order, with Hugging Face (Llama) names and shapes: for checkpoints. */
+/* The named tensors inside the flat parameters, in order, with Hugging Face (Llama) names and shapes: for
+ * checkpoints. */
 typedef struct dcpar_tensor_view {
     char name[96];
     int64_t offset, rows, columns; /* columns is 0 for a vector of `rows` */

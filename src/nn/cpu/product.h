@@ -1,11 +1,13 @@
 /* Products of small matrices that lie in cache, and a plain product of large ones made of them. */
 
+enum { TILE_ROWS = 6, TILE_VECTORS = DCPAR_TILE_VECTORS };
+
 /* c[rows, vectors * LANES] (+)= a b, all in registers. a(i, k) = a[i * a_row + k * a_column]: any operand may be read
  * transposed. `rows` and `vectors` are constants where this is inlined. What stands in c is added last, so that it has
  * all the time of the loop to arrive. */
 ALWAYS_INLINE void multiply_tile(const int rows, const int vectors, int64_t depth, const float *a, int64_t a_row,
                                  int64_t a_column, const float *b, int64_t ldb, float *c, int64_t ldc, bool add) {
-    vector sum[DCPAR_TILE_ROWS][DCPAR_TILE_VECTORS];
+    vector sum[TILE_ROWS][TILE_VECTORS];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 8
@@ -14,7 +16,7 @@ ALWAYS_INLINE void multiply_tile(const int rows, const int vectors, int64_t dept
             sum[i][j] = zeros();
         }
     for (int64_t k = 0; k < depth; ++k) {
-        vector row[DCPAR_TILE_VECTORS];
+        vector row[TILE_VECTORS];
 #pragma GCC unroll 8
         for (int j = 0; j < vectors; ++j) row[j] = load(b + k * ldb + j * LANES);
 #pragma GCC unroll 8
@@ -37,8 +39,8 @@ ALWAYS_INLINE void multiply_tile(const int rows, const int vectors, int64_t dept
 ALWAYS_INLINE void multiply_strip(const int vectors, int64_t m, int64_t depth, const float *a, int64_t a_tile,
                                   int64_t a_row, int64_t a_column, const float *b, int64_t ldb, float *c, int64_t ldc,
                                   bool add) {
-    for (; m >= DCPAR_TILE_ROWS; m -= DCPAR_TILE_ROWS, a += a_tile, c += DCPAR_TILE_ROWS * ldc)
-        multiply_tile(DCPAR_TILE_ROWS, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add);
+    for (; m >= TILE_ROWS; m -= TILE_ROWS, a += a_tile, c += TILE_ROWS * ldc)
+        multiply_tile(TILE_ROWS, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add);
     switch (m) {
     case 1: multiply_tile(1, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add); break;
     case 2: multiply_tile(2, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add); break;
@@ -49,13 +51,13 @@ ALWAYS_INLINE void multiply_strip(const int vectors, int64_t m, int64_t depth, c
     }
 }
 
-/* c[m, n] (+)= a[m, depth] b[depth, n]; n is a multiple of LANES. */
+/* c[m, n] (+)= a[m, depth] b[depth, n], read as above; n is a multiple of LANES. */
 static void multiply_block(int64_t m, int64_t n, int64_t depth, const float *a, int64_t a_row, int64_t a_column,
                            const float *b, int64_t ldb, float *c, int64_t ldc, bool add) {
-    const int64_t a_tile = DCPAR_TILE_ROWS * a_row;
+    const int64_t a_tile = TILE_ROWS * a_row;
     int64_t j = 0;
-    for (; j + DCPAR_TILE_VECTORS * LANES <= n; j += DCPAR_TILE_VECTORS * LANES)
-        multiply_strip(DCPAR_TILE_VECTORS, m, depth, a, a_tile, a_row, a_column, b + j, ldb, c + j, ldc, add);
+    for (; j + TILE_VECTORS * LANES <= n; j += TILE_VECTORS * LANES)
+        multiply_strip(TILE_VECTORS, m, depth, a, a_tile, a_row, a_column, b + j, ldb, c + j, ldc, add);
     for (; j < n; j += LANES) multiply_strip(1, m, depth, a, a_tile, a_row, a_column, b + j, ldb, c + j, ldc, add);
 }
 
@@ -64,7 +66,7 @@ static void multiply_block(int64_t m, int64_t n, int64_t depth, const float *a, 
  * that both stay in the cache and on few pages whatever the distance of their rows. Rows of an a that is not transposed
  * are read where they lie. */
 enum {
-    PANEL = DCPAR_TILE_VECTORS * LANES,
+    PANEL = TILE_VECTORS * LANES,
     DEPTH_BLOCK = 128,  /* a panel fits the first-level cache */
     ROW_BLOCK = 192,    /* a multiple of the tile's rows */
     COLUMN_BLOCK = 512, /* a multiple of PANEL */
@@ -99,12 +101,12 @@ static void pack_b(const dcpar_product *x, const product_block *at, float *to) {
 static void pack_a(const dcpar_product *x, const product_block *at, float *to) {
     for (int64_t k = 0; k < at->depth; ++k) {
         const float *from = x->a + (at->first + k) * x->lda + at->row;
-        float *place = to + k * DCPAR_TILE_ROWS;
+        float *place = to + k * TILE_ROWS;
         int64_t rows = at->rows;
-        for (; rows >= DCPAR_TILE_ROWS; rows -= DCPAR_TILE_ROWS) {
-            memcpy(place, from, DCPAR_TILE_ROWS * sizeof *place);
-            from += DCPAR_TILE_ROWS;
-            place += at->depth * DCPAR_TILE_ROWS;
+        for (; rows >= TILE_ROWS; rows -= TILE_ROWS) {
+            memcpy(place, from, TILE_ROWS * sizeof *place);
+            from += TILE_ROWS;
+            place += at->depth * TILE_ROWS;
         }
         memcpy(place, from, (size_t)rows * sizeof *place);
     }
@@ -122,11 +124,11 @@ static void multiply_panels(const dcpar_product *x, const product_block *at, con
     for (int64_t column = 0; column < at->columns; column += PANEL, packed_b += at->depth * PANEL) {
         float *c = x->c + at->row * x->ldc + at->column + column;
         if (column + PANEL <= at->columns) {
-            multiply_strip(DCPAR_TILE_VECTORS, at->rows, at->depth, a->first, a->tile, a->row, a->column, packed_b,
+            multiply_strip(TILE_VECTORS, at->rows, at->depth, a->first, a->tile, a->row, a->column, packed_b,
                            PANEL, c, x->ldc, add);
             continue;
         }
-        multiply_strip(DCPAR_TILE_VECTORS, at->rows, at->depth, a->first, a->tile, a->row, a->column, packed_b, PANEL,
+        multiply_strip(TILE_VECTORS, at->rows, at->depth, a->first, a->tile, a->row, a->column, packed_b, PANEL,
                        edge, PANEL, false);
         for (int64_t row = 0; row < at->rows; ++row)
             for (int64_t j = 0; j < at->columns - column; ++j)
@@ -144,11 +146,11 @@ static void multiply_plain(const dcpar_product *x) {
             pack_b(x, &at, packed_b);
             for (at.row = 0; at.row < x->m; at.row += ROW_BLOCK) {
                 at.rows = at_most(x->m - at.row, ROW_BLOCK);
-                tiles_of_a a = {packed_a, at.depth * DCPAR_TILE_ROWS, 1, DCPAR_TILE_ROWS};
+                tiles_of_a a = {packed_a, at.depth * TILE_ROWS, 1, TILE_ROWS};
                 if (x->a_transposed)
                     pack_a(x, &at, packed_a);
                 else
-                    a = (tiles_of_a){x->a + at.row * x->lda + at.first, DCPAR_TILE_ROWS * x->lda, x->lda, 1};
+                    a = (tiles_of_a){x->a + at.row * x->lda + at.first, TILE_ROWS * x->lda, x->lda, 1};
                 multiply_panels(x, &at, &a, packed_b, edge);
             }
         }

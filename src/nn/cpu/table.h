@@ -1,9 +1,9 @@
 /* The CPU's table of operations for one instruction set.
  *
  * Included by one small .c file for each set, which first says
- *     DCPAR_CPU_NAME   the table's name: dcpar_cpu_NAME
- *     DCPAR_LANES      floats in a vector register; wider vectors than the set has are terribly slow
- *     DCPAR_TILE_VECTORS   columns of the register tile of products, in vectors; rows are DCPAR_TILE_ROWS
+ *     DCPAR_CPU_NAME       the table's name: dcpar_cpu_NAME
+ *     DCPAR_LANES          floats in a vector register; wider vectors than the set has are terribly slow
+ *     DCPAR_TILE_VECTORS   columns, in vectors, of the tile of a product that is held in registers
  * and turns the instruction set on with `#pragma GCC target`. */
 #include "nn/matmul.h"
 
