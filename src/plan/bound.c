@@ -13,8 +13,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Beyond this many steps the programme is left, and each sequence is charged its best share of a micro-batch. */
+/* Steps that the programme may take for one look at a target, and where all three measures are searched. */
 #define MOST_STEPS 500000
+#define FEW_STEPS 2000
+
+/* A look is at a target this much above the bound so far. */
+#define LOOK_AHEAD 1.06
 
 #define BISECTIONS 40
 
@@ -31,7 +35,7 @@ typedef struct bound_problem {
 typedef struct least_shapes {
     int32_t most, narrowest;
     double measure[DCPAR_MOST_BATCH + 1];
-    double share; /* the least measure of one sequence */
+    double share; /* the least rank-seconds of one sequence */
 } least_shapes;
 
 /* The dual feasible function with threshold `part` * target; part = 0 is the time itself. */
@@ -41,16 +45,20 @@ static double measure(double seconds, double target, double part) {
 }
 
 /* Takes one bucket more into account. */
-static void add_shapes(const dcpar_table *table, int32_t bucket, double target, double part, least_shapes *least) {
-    for (int32_t column = table->widths - 1; column >= 0; --column) {
-        const dcpar_shapes *shapes = dcpar_table_at(table, bucket, column);
-        const int32_t most = dcpar_shapes_within(shapes, target);
-        if (most > 0 && column < least->narrowest) least->narrowest = column;
+static void add_shapes(const bound_problem *problem, int32_t bucket, double target, double part, least_shapes *least) {
+    for (int32_t column = problem->table->widths - 1; column >= 0; --column) {
+        const dcpar_shapes *shapes = dcpar_table_at(problem->table, bucket, column);
+        const int32_t width = problem->table->width[column];
+        int32_t most = dcpar_shapes_within(shapes, target);
+        if (most == 0) continue;
+        if (column < least->narrowest) least->narrowest = column;
+        least->share = fmin(least->share, width * dcpar_shapes_price(shapes, shapes->shape[most].best, 1));
+        if (!problem->exact) continue;
+        if (most > problem->sequences) most = (int32_t)problem->sequences;
         while (least->most < most) least->measure[++least->most] = INFINITY;
         for (int32_t batch = 1; batch <= most; ++batch) {
-            const double value = table->width[column] * measure(shapes->shape[batch].seconds, target, part);
-            least->measure[batch] = fmin(least->measure[batch], value);
-            least->share = fmin(least->share, value / batch);
+            const double value = width * measure(shapes->shape[batch].seconds, target, part);
+            if (value < least->measure[batch]) least->measure[batch] = value;
         }
     }
 }
@@ -96,25 +104,30 @@ static double extend_cover(run_cover *runs, const least_shapes *least, int64_t l
     return cover[1];
 }
 
-/* Whether no plan ends within `target`: for some width, the sequences that need at least that width need more than the
- * ranks that such groups can cover have. The longest come first, so these are the first ones. */
-static bool refuted(const bound_problem *problem, double target, double part) {
+/* No plan that ends within `target` takes less than the time returned, INFINITY if there is none at all: for each width,
+ * what is needed by the sequences that need at least that width, on the ranks that such groups can cover. The longest come
+ * first, so these are the first ones. */
+static double least_seconds(const bound_problem *problem, double target, double part) {
     least_shapes least = {.narrowest = problem->table->widths, .share = INFINITY};
     run_cover runs;
-    double need = 0;
+    double need = 0, seconds = 0;
     int64_t left = problem->sequences;
     start_cover(&runs);
     for (int32_t bucket = problem->table->buckets - 1; bucket >= 0; --bucket) {
-        add_shapes(problem->table, bucket, target, part, &least);
+        add_shapes(problem, bucket, target, part, &least);
         if (problem->counts[bucket] == 0) continue;
-        if (least.narrowest == problem->table->widths) return true;
+        if (least.narrowest == problem->table->widths) return INFINITY;
         if (problem->exact)
             for (int64_t i = 0; i < problem->counts[bucket]; ++i) need = extend_cover(&runs, &least, left--);
         else
             need += (double)problem->counts[bucket] * least.share;
-        if (need > ranks_of(problem, least.narrowest) * target * (1 + 1e-12)) return true;
+        seconds = fmax(seconds, need / ranks_of(problem, least.narrowest));
     }
-    return false;
+    return seconds;
+}
+
+static bool refuted(const bound_problem *problem, double target, double part) {
+    return least_seconds(problem, target, part) > target * (1 + 1e-12);
 }
 
 /* The largest refuted target between `low` (refuted) and `high` (which may be refuted too), to a ten-thousandth. */
@@ -128,6 +141,16 @@ static double largest_refuted(const bound_problem *problem, double low, double h
             high = middle;
     }
     return low;
+}
+
+/* A plan either ends after the target or takes what all plans within the target take at least. */
+static double look_ahead(const bound_problem *problem, double bound) {
+    double target;
+    do {
+        target = LOOK_AHEAD * bound;
+        bound = fmax(bound, fmin(target, least_seconds(problem, target, 0)));
+    } while (bound == target);
+    return bound;
 }
 
 /* Every sequence alone, one after another: a plan, if a poor one. Also counts the sequences, and the programme's steps. */
@@ -156,10 +179,12 @@ double dcpar_bound(const dcpar_table *table, const int64_t *counts, int32_t worl
     const double high = one_by_one(table, counts, &problem.sequences, &steps);
     if (problem.sequences == 0) return 0;
     double bound = largest_refuted(&problem, 0, high, 0);
-    /* The finer measures matter when ranks run few micro-batches each; they start from what is known already. */
+    bound = dcpar_bound_by_prices(table, counts, world, bound, fmin(high, 1.3 * bound));
     problem.exact = steps <= MOST_STEPS;
-    for (int divisor = 0; divisor <= 3 && problem.exact; ++divisor)
-        if (divisor != 1)
-            bound = largest_refuted(&problem, bound, fmin(high, 2 * bound), divisor == 0 ? 0 : 1.0 / divisor);
-    return dcpar_bound_by_prices(table, counts, world, bound, fmin(high, 1.3 * bound));
+    if (steps <= FEW_STEPS)
+        for (int divisor = 1; divisor <= 3; ++divisor)
+            bound = largest_refuted(&problem, bound, fmin(high, 2 * bound), divisor == 1 ? 0 : 1.0 / divisor);
+    else if (problem.exact)
+        bound = look_ahead(&problem, bound);
+    return bound;
 }
