@@ -26,6 +26,9 @@ typedef struct price_problem {
     double price[MOST_BUCKETS];
 } price_problem;
 
+/* fmax is a call, and these loops are where planning spends its time. */
+static inline double larger(double a, double b) { return a > b ? a : b; }
+
 /* Sets the prices for a share; longer sequences are never cheaper. Returns what all are worth together. */
 static double set_prices(price_problem *problem, double share) {
     const dcpar_table *table = problem->table;
@@ -46,7 +49,7 @@ static double set_prices(price_problem *problem, double share) {
 /* Raises most_worth[steps] by the bucket's micro-batches of one width, and *flow by the short ones. */
 static void add_shapes(const price_problem *problem, int32_t bucket, int32_t column, double *most_worth, double *flow) {
     const dcpar_shapes *shapes = dcpar_table_at(problem->table, bucket, column);
-    const double width = problem->table->width[column], steps_a_second = STEPS / problem->high;
+    const double part = 1.0 / problem->table->width[column], steps_a_second = STEPS / problem->high;
     double worth = 0;
     int64_t left = problem->counts[bucket];
     int32_t from = bucket;
@@ -54,12 +57,12 @@ static void add_shapes(const price_problem *problem, int32_t bucket, int32_t col
         while (left == 0 && from > 0) left = problem->counts[--from]; /* the micro-batch is filled up with the next shorter */
         const double seconds = shapes->shape[batch].seconds;
         if (left == 0 || seconds > problem->high) return;
-        worth += problem->price[from] / width;
+        worth += problem->price[from] * part;
         const int32_t steps = (int32_t)(seconds * steps_a_second);
         if (steps < LEAST_STEPS)
-            *flow = fmax(*flow, worth / seconds);
+            *flow = larger(*flow, worth / seconds);
         else
-            most_worth[steps] = fmax(most_worth[steps], worth);
+            most_worth[steps] = larger(most_worth[steps], worth);
     }
 }
 
@@ -80,9 +83,10 @@ static double refuted_by(const price_problem *problem, double worth) {
     /* rank[i]: the most that one rank runs within i steps. A time between i and i + 1 steps is charged as i; what flows
      * may use all of it. */
     for (int32_t i = 0; i <= STEPS; ++i) {
-        rank[i] = (i > 0 ? rank[i - 1] : 0) + flow;
+        double most_within = (i > 0 ? rank[i - 1] : 0) + flow;
         for (int32_t kind = 0; kind < kind_count && kinds[kind] <= i; ++kind)
-            rank[i] = fmax(rank[i], most_worth[kinds[kind]] + rank[i - kinds[kind]]);
+            most_within = larger(most_within, most_worth[kinds[kind]] + rank[i - kinds[kind]]);
+        rank[i] = most_within;
         if (problem->world * rank[i] * (1 + 1e-9) >= worth) return i * problem->high / STEPS;
     }
     return problem->high;
