@@ -66,10 +66,13 @@ typedef struct cli_planning {
 int cli_set_planning(const cli_verb *verb, const cli_planning *planning, int32_t sizes[64],
                      dcpar_planner_options *options, bool *split);
 
+/* -1 when `path` (or PATH.bin, or standard input "-") is there or is NULL; else says that it is not, exit status 2. */
+int cli_require_file(const cli_verb *verb, const char *path);
+
 /* "a,b,c" cut in place into at most `most` names; returns how many, or -1 when there are more. */
 int32_t cli_split(char *text, const char **names, int32_t most);
 
-/* After this, the first interrupt makes cli_interrupted true and work ends where it can go on later; the second one kills. */
+/* After this, the first interrupt makes cli_interrupted true, and work ends where it can go on later; the second kills. */
 void cli_catch_interrupt(void);
 bool cli_interrupted(void);
 

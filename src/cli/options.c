@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -44,6 +45,15 @@ int cli_refuse(const cli_verb *verb, const char *format, ...) {
     return EXIT_WRONG_INPUT;
 }
 
+int cli_require_file(const cli_verb *verb, const char *path) {
+    if (path == NULL || strcmp(path, "-") == 0 || access(path, F_OK) == 0) return -1;
+    const int problem = errno;
+    char tokens[4096];
+    snprintf(tokens, sizeof tokens, "%s.bin", path);
+    if (access(tokens, F_OK) == 0) return -1;
+    return cli_refuse(verb, "%s: %s", path, strerror(problem));
+}
+
 /* ------------------------------------------------------------------------------------------------- numbers */
 
 static bool read_integer(const char *text, int64_t *out) {
@@ -63,8 +73,8 @@ static bool read_number(const char *text, double *out) {
     return true;
 }
 
-/* "1500000", "1.5G", "512MiB", "80GB": K, M, G and T are powers of 1024, written alone or with iB; with B they are powers of
- * 1000. */
+/* "1500000", "1.5G", "512MiB", "80GB": K, M, G and T are powers of 1024, written alone or with iB; with B they are powers
+ * of 1000. */
 static bool read_bytes(const char *text, int64_t *out) {
     char *end;
     double value = strtod(text, &end);
@@ -82,7 +92,8 @@ static bool read_bytes(const char *text, int64_t *out) {
 }
 
 static const char *expected(cli_kind kind) {
-    return kind == CLI_INTEGER ? "an integer" : kind == CLI_BYTES ? "bytes, such as 512M or 80G" : "a number that is not negative";
+    if (kind == CLI_BYTES) return "bytes, such as 512M or 80G";
+    return kind == CLI_INTEGER ? "an integer" : "a number that is not negative";
 }
 
 static int set_option(const cli_verb *verb, const cli_option *option, const char *text) {

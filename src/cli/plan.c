@@ -82,6 +82,9 @@ static int run(int count, char **words) {
     if (parsed >= 0) return parsed;
     if (arguments.lengths == NULL) return cli_refuse(verb, "LENGTHS is missing: a file of lengths, - or data");
     if (arguments.profile == NULL) return cli_refuse(verb, "--profile is missing");
+    int missing = cli_require_file(verb, arguments.lengths);
+    if (missing < 0) missing = cli_require_file(verb, arguments.profile);
+    if (missing >= 0) return missing;
     dcpar_planner_options planning = DCPAR_PLANNER_OPTIONS_INIT;
     int32_t sizes[64];
     bool split;

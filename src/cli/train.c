@@ -105,6 +105,10 @@ static int run(int count, char **words) {
     if (parsed >= 0) return parsed;
     if (arguments.data == NULL)
         return cli_refuse(verb, "DATA is missing: a folder, a FASTA file, or tokens in Megatron's .bin/.idx format");
+    int missing = cli_require_file(verb, arguments.data);
+    if (missing < 0) missing = cli_require_file(verb, arguments.profile_path);
+    if (missing < 0) missing = cli_require_file(verb, arguments.resume);
+    if (missing >= 0) return missing;
     if (arguments.ranks > 4096) return cli_refuse(verb, "--ranks %lld: at most 4096", (long long)arguments.ranks);
     if (arguments.resume != NULL && arguments.out != NULL && strcmp(arguments.resume, arguments.out) != 0)
         return cli_refuse(verb, "--resume %s goes on in its own folder, not in --out %s", arguments.resume, arguments.out);

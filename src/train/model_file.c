@@ -95,7 +95,7 @@ dcpar_status dcpar_model_read(const char *name_or_path, dcpar_model *out, dcpar_
     if (root == NULL && problem.line < 0) {
         char names[200] = "";
         for (int32_t i = 0; i < BUILT_IN_COUNT; ++i) strcat(strcat(names, i > 0 ? ", " : ""), built_in[i].name);
-        return dcpar_fail(error, DCPAR_IO, "model \"%s\" is neither a file that can be read nor one of %s", name_or_path,
+        return dcpar_fail(error, DCPAR_INVALID, "model \"%s\" is neither a file that can be read nor one of %s", name_or_path,
                           names);
     }
     if (root == NULL)
