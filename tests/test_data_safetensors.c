@@ -169,20 +169,33 @@ static void nothing_is_under_the_path_before_the_commit(void **state) {
     (void)state;
     write_text("x", "the old file");
     dcpar_error error;
-    dcpar_safetensors_writer *writer = NULL, *other = NULL;
-    assert_ok(dcpar_safetensors_create("x", example, 4, NULL, 0, &writer, &error));
-    assert_ok(dcpar_safetensors_create("x", example, 4, NULL, 0, &other, &error)); /* does no harm to the first */
+    dcpar_safetensors_writer *writer = NULL;
+    assert_ok(dcpar_safetensors_create("x", example, 1, NULL, 0, &writer, &error));
     assert_ok(dcpar_safetensors_append(writer, state_values, sizeof state_values, &error));
     size_t size = 0;
     unsigned char *bytes = read_bytes("x", &size);
     assert_int_equal(size, 12);
     free(bytes);
-    dcpar_safetensors_abandon(other);
     dcpar_safetensors_abandon(writer);
     dcpar_safetensors_abandon(NULL);
     assert_int_equal(files_here(), 1);
     write_example("x"); /* replaces it */
     check_example("x");
+    assert_int_equal(files_here(), 1);
+}
+
+static void two_writers_of_one_path_do_each_other_no_harm(void **state) {
+    (void)state;
+    dcpar_error error;
+    dcpar_safetensors_writer *first = NULL, *second = NULL;
+    assert_ok(dcpar_safetensors_create("x", example, 1, NULL, 0, &first, &error));
+    assert_ok(dcpar_safetensors_append(first, state_values, sizeof state_values, &error));
+    assert_ok(dcpar_safetensors_create("x", example, 4, NULL, 0, &second, &error));
+    dcpar_safetensors_abandon(second);
+    assert_ok(dcpar_safetensors_commit(first, &error));
+    dcpar_safetensors *file = open_tensors("x");
+    assert_int_equal(dcpar_safetensors_count(file), 1);
+    dcpar_safetensors_close(file);
     assert_int_equal(files_here(), 1);
 }
 
@@ -405,6 +418,7 @@ int main(void) {
         in_folder(tensors_that_cannot_be_stored_are_refused),
         in_folder(too_few_and_too_many_values_are_refused),
         in_folder(nothing_is_under_the_path_before_the_commit),
+        in_folder(two_writers_of_one_path_do_each_other_no_harm),
         in_folder(new_files_obey_the_umask),
         in_folder(a_folder_that_is_not_there_is_named),
         in_folder(a_full_disk_leaves_the_old_file_and_nothing_else),

@@ -112,7 +112,7 @@ dcpar_status dcpar_dataset_read(const dcpar_dataset *dataset, int64_t row, int64
     if (row < 0 || row >= dataset->count)
         return dcpar_fail(error, DCPAR_INVALID, "row %lld is not among the %lld sequences of %s", (long long)row,
                           (long long)dataset->count, dataset->description);
-    if (first < 0 || count < 0 || count > dataset->lengths[row] || first > dataset->lengths[row] - count)
+    if (first < 0 || count < 0 || first > dataset->lengths[row] - count)
         return dcpar_fail(error, DCPAR_INVALID, "row %lld has %lld tokens: cannot read %lld from token %lld on",
                           (long long)row, (long long)dataset->lengths[row], (long long)count, (long long)first);
     if (count == 0) return DCPAR_OK;

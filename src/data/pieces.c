@@ -95,7 +95,7 @@ dcpar_status dcpar_pieces_read(const dcpar_pieces *pieces, const dcpar_dataset *
         return dcpar_fail(error, DCPAR_INVALID, "piece %lld is not among the %lld pieces", (long long)piece,
                           (long long)pieces->count);
     const dcpar_piece at = dcpar_pieces_locate(pieces, piece);
-    if (first < 0 || count < 0 || count > at.length || first > at.length - count)
+    if (first < 0 || count < 0 || first > at.length - count)
         return dcpar_fail(error, DCPAR_INVALID,
                           "piece %lld (row %lld) has %lld tokens: cannot read %lld from token %lld on",
                           (long long)piece, (long long)at.row, (long long)at.length, (long long)count,

@@ -244,7 +244,7 @@ dcpar_status dcpar_safetensors_read(const dcpar_safetensors *file, int64_t index
                                     void *values, dcpar_error *error) {
     const placed *at = &file->tensors[index];
     const int64_t width = dcpar_safetensor_type_bytes(at->tensor.type), total = (at->end - at->begin) / width;
-    if (first < 0 || count < 0 || count > total || first > total - count)
+    if (first < 0 || count < 0 || first > total - count)
         return dcpar_fail(error, DCPAR_INVALID, "%s: tensor %s has %lld values: cannot read %lld from value %lld on",
                           file->path, at->tensor.name, (long long)total, (long long)count, (long long)first);
     const int64_t offset = file->data_start + at->begin + first * width;
