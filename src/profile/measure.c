@@ -1,9 +1,9 @@
 /* The profiler: which points are measured, by whom, and when it is enough.
  *
  * A chain is one (SP size, length): its batches 1, 2, 4 ... are measured one after another until one does not fit or a
- * larger one is no longer worth it. Each group of a size works on a chain of its own, all groups at the same time, so that
- * ranks disturb each other as they do in training. After every point all ranks exchange what they measured: the state below
- * is the same everywhere, and so is every decision. */
+ * larger one is no longer worth it. Each group of a size works on a chain of its own, all groups at the same time, so
+ * that ranks disturb each other as they do in training. After every point all ranks exchange what they measured: the
+ * state below is the same everywhere, and so is every decision. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,15 +143,19 @@ static double throughput(const dcpar_profile_row *row, int32_t layers) {
     return row->batch / (layers * (row->forward + row->backward) + row->constant_seconds);
 }
 
+/* Whether the batch after `row` is worth measuring. */
+static bool goes_on(const profiler *state, const dcpar_profile_row *row) {
+    if (!row->fits || row->batch >= MOST_BATCH) return false;
+    const dcpar_profile_row *half = find_row(state, row->length, row->sp, row->batch / 2);
+    const int32_t layers = state->info->layers;
+    return half == NULL || throughput(row, layers) > (1 + WORTH_IT) * throughput(half, layers);
+}
+
 /* Moves a chain past every batch that is measured already. */
 static void advance(const profiler *state, chain *chain, int32_t sp) {
-    const dcpar_profile_row *before = NULL, *row;
-    while (chain->next_batch > 0 && (row = find_row(state, chain->length, sp, chain->next_batch)) != NULL) {
-        const bool worth_it =
-            before == NULL || throughput(row, state->info->layers) > (1 + WORTH_IT) * throughput(before, state->info->layers);
-        chain->next_batch = row->fits && worth_it && row->batch < MOST_BATCH ? 2 * row->batch : 0;
-        before = row;
-    }
+    const dcpar_profile_row *row;
+    while (chain->next_batch > 0 && (row = find_row(state, chain->length, sp, chain->next_batch)) != NULL)
+        chain->next_batch = goes_on(state, row) ? 2 * row->batch : 0;
 }
 
 /* Every group measures the next point of its chain (groups without one take part in the exchange only). */
@@ -193,7 +197,8 @@ static dcpar_status after_each(profiler *state, dcpar_error *error) {
     if (status != DCPAR_OK) return status;
     double stop = state->options->stop != NULL && state->options->stop();
     DCPAR_TRY(dcpar_comm_all_reduce(state->world, &stop, 1, DCPAR_MAX, error));
-    return stop > 0 ? dcpar_fail(error, DCPAR_INTERRUPTED, "profiling was interrupted; what was measured is kept") : DCPAR_OK;
+    if (stop > 0) return dcpar_fail(error, DCPAR_INTERRUPTED, "profiling was interrupted; what was measured is kept");
+    return DCPAR_OK;
 }
 
 /* Gives every group without a chain the next one, the longest first, so that groups measure alike ones together. */
