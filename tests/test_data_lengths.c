@@ -186,7 +186,7 @@ static size_t make_npy(unsigned char *out, int version, const char *dictionary, 
 }
 
 static void write_npy(int version, const char *dictionary, const void *values, size_t bytes) {
-    unsigned char file[512];
+    unsigned char file[512] = {0};
     write_bytes("L.npy", file, make_npy(file, version, dictionary, values, bytes));
 }
 
@@ -260,7 +260,7 @@ static void npy_that_is_no_list_of_lengths_is_refused(void **state) {
 
 static void npy_cut_anywhere_is_refused(void **state) {
     (void)state;
-    unsigned char file[512];
+    unsigned char file[512] = {0};
     const size_t size = make_npy(file, 1, DICTIONARY("<i4", "(3,)"), "\1\0\0\0\2\0\0\0\3\0\0\0", 12);
     for (size_t bytes = 0; bytes < size; ++bytes) {
         write_bytes("L.npy", file, bytes);
@@ -273,7 +273,7 @@ static void npy_cut_anywhere_is_refused(void **state) {
 /* Any byte may be wrong: the answer may differ, but nothing may break (sanitizers watch). */
 static void npy_with_a_wrong_byte_breaks_nothing(void **state) {
     (void)state;
-    unsigned char file[512];
+    unsigned char file[512] = {0};
     const size_t size = make_npy(file, 1, DICTIONARY("<i4", "(3,)"), "\1\0\0\0\2\0\0\0\3\0\0\0", 12);
     for (size_t at = 0; at < size; ++at) {
         for (int step = 1; step < 256; step *= 3) {

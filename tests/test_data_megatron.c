@@ -36,7 +36,7 @@ static void make_index(index_file *index, int type, int width, const int32_t *le
 static void write_index(const index_file *index) { write_bytes("d.idx", index->bytes, index->size); }
 
 static void write_tokens(const uint64_t *tokens, int count, int width) {
-    unsigned char bytes[512];
+    unsigned char bytes[512] = {0};
     for (int i = 0; i < count; ++i)
         for (int k = 0; k < width; ++k) bytes[i * width + k] = (unsigned char)(tokens[i] >> 8 * k);
     write_bytes("d.bin", bytes, (size_t)(count * width));
