@@ -178,8 +178,14 @@ double dcpar_bound(const dcpar_table *table, const int64_t *counts, int32_t worl
     double steps;
     const double high = one_by_one(table, counts, &problem.sequences, &steps);
     if (problem.sequences == 0) return 0;
-    double bound = largest_refuted(&problem, 0, high, 0);
-    bound = dcpar_bound_by_prices(table, counts, world, bound, fmin(high, 1.3 * bound));
+    /* A smaller target never needs less, so the answer lies between what the largest and what the smallest needs. */
+    double bound = fmin(high, least_seconds(&problem, high, 0));
+    bound = largest_refuted(&problem, bound, fmin(high, least_seconds(&problem, bound, 0)), 0);
+    double limit;
+    do {
+        limit = fmin(high, 1.2 * bound);
+        bound = dcpar_bound_by_prices(table, counts, world, bound, limit);
+    } while (bound == limit && limit < high);
     problem.exact = steps <= MOST_STEPS;
     if (steps <= FEW_STEPS)
         for (int divisor = 1; divisor <= 3; ++divisor)

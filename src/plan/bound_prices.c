@@ -10,7 +10,7 @@
 #include "plan/bound.h"
 
 /* Seconds are counted in steps, rounded down for what runs and up for what a rank has, so that the bound stays valid. */
-#define STEPS 384
+#define STEPS 320
 
 /* Micro-batches below this many steps would be rounded too much: they flow, at the best price a second among them. */
 #define LEAST_STEPS 8
@@ -102,14 +102,8 @@ double dcpar_bound_by_prices(const dcpar_table *table, const int64_t *counts, in
         best = bound;
         best_share = share;
     }
-    for (double step = 0.125; step > 0.05; step /= 2) {
-        const double middle = best_share;
-        for (int side = -1; side <= 1; side += 2) {
-            const double bound = refuted_by(&problem, set_prices(&problem, middle + side * step));
-            if (bound <= best) continue;
-            best = bound;
-            best_share = middle + side * step;
-        }
-    }
+    const double middle = best_share;
+    for (int side = -1; side <= 1; side += 2)
+        best = fmax(best, refuted_by(&problem, set_prices(&problem, middle + side * 0.125)));
     return fmax(low, best);
 }
