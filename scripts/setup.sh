@@ -79,9 +79,9 @@ install() {
 }
 echo "Not found: $things. Installing:$missing"
 if ! install; then # lists of packages that are old or were never fetched
-    $as_root apt-get update </dev/null >"$log" 2>&1 && install || {
+    if ! { $as_root apt-get update </dev/null >"$log" 2>&1 && install; }; then
         cat "$log" >&2
         echo "The packages could not be installed; go on without: make SETUP=0 ..." >&2
         exit 1
-    }
+    fi
 fi

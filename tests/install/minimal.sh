@@ -19,6 +19,6 @@ trap 'rm -rf "$work"' EXIT
 
 needs=$(ldd "$work/dcpar" | awk '{print $1}' | grep -v -E '^(linux-vdso|/lib|ld-|lib(c|m|pthread|jansson)\.)' || true)
 if [ -n "$needs" ]; then
-    echo "FAILED: the minimal program needs more than libc, libm and jansson:" $needs >&2
+    echo "FAILED: the minimal program needs more than libc, libm and jansson: $needs" >&2
     exit 1
 fi

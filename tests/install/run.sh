@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs a build under a prefix of its own and uses it as other projects do: through pkg-config and CMake, from C and
-# C++, shared and static.
+# C++, shared and static; builds and runs the examples with it.
 #
 #     tests/install/run.sh BUILD      CC, CXX and CFLAGS are taken from the environment
 set -eu
@@ -50,12 +50,12 @@ echo "ok  prefix and DESTDIR"
 [ -h "$library/libdcpar.so.${version%%.*}" ] || fail "no libdcpar.so.${version%%.*}"
 # the address sanitizer adds symbols of its own
 foreign=$(nm -D --defined-only "$library/libdcpar.so" | awk '$3 !~ /^(dcpar_|__odr_asan)/ {print $3}')
-[ -z "$foreign" ] || fail "libdcpar.so exports more than dcpar_*:" $foreign
+[ -z "$foreign" ] || fail "libdcpar.so exports more than dcpar_*: $foreign"
 declared=$(cat "$prefix"/include/dcpar*.h | sed '/^#/d' | tr '\n' ' ' | grep -o 'DCPAR_API [^;(]*(' |
     grep -o 'dcpar_[a-z0-9_]*($' | tr -d '(' | sort -u)
 exported=$(nm -D --defined-only "$library/libdcpar.so" | awk '$3 ~ /^dcpar_/ {print $3}' | sort -u)
-[ "$declared" = "$exported" ] || fail "declared and exported differ:" \
-    $(printf '%s\n' "$declared" "$exported" | sort | uniq -u)
+[ "$declared" = "$exported" ] || fail "declared or exported, but not both:
+$(printf '%s\n' "$declared" "$exported" | sort | uniq -u)"
 echo "ok  $(echo "$exported" | wc -l) symbols, all of them public"
 
 # ------------------------------------------------------------------------------------------------ pkg-config
@@ -71,6 +71,12 @@ echo "ok  $(echo "$exported" | wc -l) symbols, all of them public"
     else
         echo "no C++ compiler: not tried"
     fi
+    for example in "$here"/../../examples/*.c; do
+        $cc -std=c11 -O2 -Wall -Wextra -Werror $flags "$example" -o "$work/example" \
+            $(pkg-config --cflags --libs dcpar) -lm
+        (cd "$work" && ./example >example.log 2>&1) || fail "$(basename "$example"): $(cat "$work/example.log")"
+        echo "ok  example $(basename "$example")"
+    done
     unset LD_LIBRARY_PATH
     # both libraries lie in one folder, where -ldcpar would take the shared one
     $cc -std=c11 $flags "$here/use.c" -o "$work/c_static" \
@@ -79,7 +85,8 @@ echo "ok  $(echo "$exported" | wc -l) symbols, all of them public"
 }
 
 # ------------------------------------------------------------------------------------------------ CMake
-cmake -S "$here" -B "$work/project" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 &&
-    cmake --build "$work/project" >"$work/log" 2>&1 || fail "find_package: $(cat "$work/log")"
+{
+    cmake -S "$here" -B "$work/project" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$work/project"
+} >"$work/log" 2>&1 || fail "find_package: $(cat "$work/log")"
 check "CMake, dcpar::dcpar" "$work/project/use_shared"
 check "CMake, dcpar::static" "$work/project/use_static"
