@@ -313,7 +313,7 @@ typedef struct dcpar_planner_options {
     const dcpar_buckets *buckets; /* copied; NULL: dcpar_buckets_minimal with DCPAR_DEFAULT_BUCKETS */
 } dcpar_planner_options;
 
-#define DCPAR_DEFAULT_BUCKETS 24
+#define DCPAR_DEFAULT_BUCKETS 64
 #define DCPAR_PLANNER_OPTIONS_INIT                                                                                     \
     { sizeof(dcpar_planner_options), 1, "buddy", 0, 0, 0, 0, DCPAR_ORDER_SEEDED, DCPAR_TOO_LONG_REFUSE, 0, 0, 0, NULL, \
       0, NULL }

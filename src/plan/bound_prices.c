@@ -61,14 +61,14 @@ static void add_shapes(const price_problem *problem, int32_t bucket, int32_t col
         const int32_t steps = (int32_t)(seconds * steps_a_second);
         if (steps < LEAST_STEPS)
             *flow = larger(*flow, worth / seconds);
-        else
-            most_worth[steps] = larger(most_worth[steps], worth);
+        else if (worth > most_worth[steps])
+            most_worth[steps] = worth;
     }
 }
 
 /* The largest time for which the prices refute every plan; 0 when they refute none. */
 static double refuted_by(const price_problem *problem, double worth) {
-    double most_worth[STEPS + 1] = {0}, rank[STEPS + 1], flow = 0;
+    double most_worth[STEPS + 1] = {0}, rank[STEPS + 1] = {0}, flow = 0;
     int32_t kinds[STEPS + 1], kind_count = 0;
     for (int32_t bucket = 0; bucket < problem->table->buckets; ++bucket)
         for (int32_t column = 0; column < problem->table->widths; ++column)
@@ -83,11 +83,13 @@ static double refuted_by(const price_problem *problem, double worth) {
     /* rank[i]: the most that one rank runs within i steps. A time between i and i + 1 steps is charged as i; what flows
      * may use all of it. */
     for (int32_t i = 0; i <= STEPS; ++i) {
-        double most_within = (i > 0 ? rank[i - 1] : 0) + flow;
-        for (int32_t kind = 0; kind < kind_count && kinds[kind] <= i; ++kind)
-            most_within = larger(most_within, most_worth[kinds[kind]] + rank[i - kinds[kind]]);
-        rank[i] = most_within;
+        rank[i] = larger(rank[i], (i > 0 ? rank[i - 1] : 0) + flow);
         if (problem->world * rank[i] * (1 + 1e-9) >= worth) return i * problem->high / STEPS;
+        for (int32_t kind = 0; kind < kind_count && i + kinds[kind] <= STEPS; ++kind) {
+            double *later = &rank[i + kinds[kind]];
+            const double sum = rank[i] + most_worth[kinds[kind]];
+            if (sum > *later) *later = sum;
+        }
     }
     return problem->high;
 }

@@ -91,7 +91,7 @@ static void visit(exact_search *search, int32_t next, int64_t code) {
         return;
     }
     const dcpar_work *work = search->work;
-    if (next > 0 && search->bucket[next] != search->path[search->depth - 1].bucket) code = 0;
+    if (search->depth > 0 && search->bucket[next] != search->path[search->depth - 1].bucket) code = 0;
     for (int32_t i = 0; i < work->chain->count; ++i) {
         const int32_t column = work->chain->column[i];
         const dcpar_shapes *shapes = dcpar_table_at(work->table, search->bucket[next], column);

@@ -51,7 +51,8 @@ static double find_constant(const dcpar_shapes *shapes, const dcpar_shapes *shor
 }
 
 int32_t dcpar_shapes_within(const dcpar_shapes *shapes, double seconds) {
-    int32_t fits = 0, does_not = shapes->most + 1;
+    if (shapes->most == 0 || shapes->shape[shapes->most].seconds <= seconds) return shapes->most; /* the usual case */
+    int32_t fits = 0, does_not = shapes->most;
     while (does_not - fits > 1) {
         const int32_t middle = fits + (does_not - fits) / 2;
         if (shapes->shape[middle].seconds <= seconds)
