@@ -2,7 +2,7 @@
 # cppcheck over every C file; any finding fails. Takes the number of jobs.
 set -eu
 
-if ! cppcheck --version; then
+if ! command -v cppcheck >/dev/null; then
     echo "lint: cppcheck is not here" >&2
     exit 1
 fi

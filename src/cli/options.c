@@ -137,7 +137,7 @@ int cli_parse(const cli_verb *verb, int count, char **arguments, const cli_optio
               int most) {
     struct option list[MOST_OPTIONS + 2] = {{0}};
     int used = 0;
-    for (; options[used].name != NULL && used < MOST_OPTIONS; ++used)
+    for (; used < MOST_OPTIONS && options[used].name != NULL; ++used)
         list[used] = (struct option){options[used].name,
                                      options[used].kind == CLI_FLAG ? no_argument : required_argument, NULL, used + 2};
     list[used] = (struct option){"help", no_argument, NULL, HELP_OPTION};

@@ -46,12 +46,13 @@ static dcpar_status load_profile(const train_arguments *arguments, dcpar_profile
     return dcpar_profile_load(path, profile, error);
 }
 
-static dcpar_status train(const train_arguments *arguments, dcpar_training *training, dcpar_error *error) {
+static dcpar_status train(const train_arguments *arguments, const dcpar_training *asked, dcpar_error *error) {
+    dcpar_training training = *asked; /* lives as long as what it points to */
     dcpar_model model;
     dcpar_dataset *dataset = NULL;
     dcpar_profile *profile = NULL;
     int64_t vocabulary = 0;
-    DCPAR_TRY(check_policies(training, error));
+    DCPAR_TRY(check_policies(&training, error));
     DCPAR_TRY(dcpar_model_read(arguments->model_name, &model, error));
     dcpar_status status = load_profile(arguments, &profile, error);
     if (status == DCPAR_OK) status = dcpar_dataset_open(arguments->data, &dataset, error);
@@ -60,14 +61,14 @@ static dcpar_status train(const train_arguments *arguments, dcpar_training *trai
         status = dcpar_fail(error, DCPAR_INVALID, "%s has tokens up to %lld; the model's vocabulary has %lld",
                             arguments->data, (long long)vocabulary - 1, (long long)model.config.vocab_size);
     if (status == DCPAR_OK) {
-        training->dataset = dataset;
-        training->model = &model;
-        training->profile = profile;
-        if (training->memory == 0 && profile != NULL) training->memory = dcpar_profile_get_info(profile)->memory;
-        if (training->memory == 0) training->memory = INT64_C(4) << 30;
+        training.dataset = dataset;
+        training.model = &model;
+        training.profile = profile;
+        if (training.memory == 0 && profile != NULL) training.memory = dcpar_profile_get_info(profile)->memory;
+        if (training.memory == 0) training.memory = INT64_C(4) << 30;
         status = dcpar_comm_mpi_launched()
-                     ? dcpar_comm_run_mpi(dcpar_train, training, error)
-                     : dcpar_comm_run_local((int32_t)arguments->ranks, dcpar_train, training, error);
+                     ? dcpar_comm_run_mpi(dcpar_train, &training, error)
+                     : dcpar_comm_run_local((int32_t)arguments->ranks, dcpar_train, &training, error);
     }
     dcpar_dataset_close(dataset);
     dcpar_profile_destroy(profile);

@@ -8,7 +8,7 @@
 /* The search is for small instances; a larger one is left to the fast filling. */
 #define MOST_SEQUENCES 16
 #define MOST_RANKS 64
-#define MOST_NODES 60000
+#define MOST_NODES 10000
 
 typedef struct exact_search {
     const dcpar_work *work;
