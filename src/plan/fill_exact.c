@@ -35,12 +35,27 @@ static double area_of_one(const dcpar_work *work, int32_t bucket) {
     return least;
 }
 
-/* Whether all ranks of a block are as loaded as those of the block before it: then it is the same choice again. */
-static bool same_as_before(const exact_search *search, int32_t first, int32_t width) {
-    if (first < width) return false;
+/* Whether every rank from `first` is as loaded as the one `width` before it, for `width` ranks. */
+static bool loaded_alike(const exact_search *search, int32_t first, int32_t width) {
     for (int32_t rank = first; rank < first + width; ++rank)
         if (search->load[rank] != search->load[rank - width]) return false;
     return true;
+}
+
+/* Whether the block at `first`, or a wider one around it, stands beside one that is loaded alike in the same next wider
+ * block: then it is the same choice again. place: of the block's width in the chain. */
+static bool chosen_before(const exact_search *search, int32_t first, int32_t place) {
+    const dcpar_work *work = search->work;
+    const dcpar_chain *chain = work->chain;
+    for (int32_t i = place; i < chain->count; ++i) {
+        const int32_t width = work->table->width[chain->column[i]], start = first / width * width;
+        if (start + width > work->world) return false;
+        if (start < width) continue;
+        const int32_t around = i + 1 < chain->count ? work->table->width[chain->column[i + 1]] : work->world;
+        const bool beside = start / around == (start - width) / around || i + 1 == chain->count;
+        if (beside && loaded_alike(search, start, width)) return true;
+    }
+    return false;
 }
 
 static bool hopeless(const exact_search *search, int32_t next) {
@@ -51,12 +66,13 @@ static void visit(exact_search *search, int32_t next, int64_t code);
 
 /* Tries every block of one shape for the `batch` longest sequences that are left; `code` numbers shapes so that
  * micro-batches of one bucket are tried in one order only. */
-static void try_shape(exact_search *search, int32_t next, int32_t column, int32_t batch, int64_t code) {
+static void try_shape(exact_search *search, int32_t next, int32_t place, int32_t batch, int64_t code) {
     const dcpar_work *work = search->work;
+    const int32_t column = work->chain->column[place];
     const int32_t width = work->table->width[column], bucket = search->bucket[next];
     const double seconds = dcpar_table_at(work->table, bucket, column)->shape[batch].seconds;
     for (int32_t first = 0; first + width <= work->world; first += width) {
-        if (same_as_before(search, first, width)) continue;
+        if (chosen_before(search, first, place)) continue;
         double start = 0, before[MOST_RANKS];
         for (int32_t i = 0; i < width; ++i) start = fmax(start, search->load[first + i]);
         /* Widths go down along a plan, not along this search, so a rank's load is the sum of what it runs. */
@@ -98,7 +114,7 @@ static void visit(exact_search *search, int32_t next, int64_t code) {
         const int32_t left = search->sequences - next;
         for (int32_t batch = shapes->most < left ? shapes->most : left; batch >= 1; --batch) {
             const int64_t this_code = (int64_t)i * (DCPAR_MOST_BATCH + 1) + (DCPAR_MOST_BATCH - batch);
-            if (this_code >= code) try_shape(search, next, column, batch, this_code);
+            if (this_code >= code) try_shape(search, next, i, batch, this_code);
         }
     }
 }
