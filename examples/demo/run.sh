@@ -5,6 +5,6 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 exec "${DCPAR_PROGRAM:-build/dcpar}" train "${1:-/usr/include}" \
-    --model examples/demo/model.json --truncate 4096 --ranks 2 --memory 28M \
-    --policy bucket,inter,intra,buddy --tokens-per-iteration 50000 --tokens 350000 \
+    --model examples/demo/model.json --truncate 4096 --ranks 2 --memory 26M \
+    --policy bucket,inter,intra,buddy --tokens-per-iteration 25000 --tokens 200000 \
     --learning-rate 3e-3 --warmup 2 --out build/demo

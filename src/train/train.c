@@ -387,10 +387,9 @@ static dcpar_status write_report(const dcpar_training *training, const dcpar_pro
                                  dcpar_error *error) {
     dcpar_report_policy policies[DCPAR_MOST_POLICIES];
     for (int32_t i = 0; i < count; ++i) policies[i] = dcpar_record_policy(&records[i]);
-    char seed[32], ranks[32], memory[DCPAR_UNIT_TEXT], size[80], texts[DCPAR_UNIT_TEXT];
+    char seed[32], memory[DCPAR_UNIT_TEXT], size[80], texts[DCPAR_UNIT_TEXT];
     const dcpar_planner_options *planning = &training->planning;
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)planning->seed);
-    snprintf(ranks, sizeof ranks, "%d", world);
     if (planning->tokens_per_iteration > 0)
         snprintf(size, sizeof size, "%s tokens",
                  dcpar_text_integer(planning->tokens_per_iteration, texts));
@@ -404,7 +403,6 @@ static dcpar_status write_report(const dcpar_training *training, const dcpar_pro
         {"Data", dcpar_dataset_describe(training->dataset)},
         {"Model", training->model->text},
         {"Device", dcpar_profile_get_info(profile)->device},
-        {"Ranks", ranks},
         {"Memory a rank", dcpar_text_bytes(training->memory, memory)},
         {"Iteration", size},
         {"Seed", seed},
