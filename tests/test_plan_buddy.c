@@ -1,7 +1,7 @@
 /* Policy buddy and its lower bound against the true optimum of tiny instances, found by trying everything. */
 #include "plan_testing.h"
 
-enum { MOST_SEQUENCES = 6, MOST_WORLD = 4, MOST_BUCKETS = 3, MOST_WIDTHS = 3 };
+enum { MOST_SEQUENCES = 6, MOST_WORLD = 7, MOST_BUCKETS = 3, MOST_WIDTHS = 3 };
 
 typedef struct oracle {
     int32_t world, sequences, buckets, widths;
@@ -110,7 +110,7 @@ static bool try_instance(random_source *random, bool smooth, outcome *outcome) {
                      .sequences = (int32_t)random_between(random, 1, MOST_SEQUENCES),
                      .buckets = (int32_t)random_between(random, 1, MOST_BUCKETS),
                      .best = INFINITY};
-    int64_t bounds[MOST_BUCKETS], lengths[MOST_SEQUENCES], bound = 0;
+    int64_t bounds[MOST_BUCKETS] = {0}, lengths[MOST_SEQUENCES], bound = 0;
     for (int32_t i = 0; i < oracle.buckets; ++i) bounds[i] = bound += 4 * random_between(random, 1, 10);
     for (int32_t i = 0; i < oracle.sequences; ++i) {
         oracle.bucket[i] = (int32_t)random_between(random, 0, oracle.buckets - 1);

@@ -73,28 +73,24 @@ static int32_t ranks_of(const bound_problem *problem, int32_t column) {
     return most;
 }
 
-/* The least measure that covers the longest sequences, as they are added one by one. cover[i]: that of i more than
- * `done`; a run that starts here ends within DCPAR_MOST_BATCH, so older entries can go. */
+/* The least measure that covers the longest sequences, as they are added one by one. cover[done]: that of all so far;
+ * cover[done + 1 .. reached]: that of more, by the runs known so far. No run is longer than DCPAR_MOST_BATCH, so what lies
+ * further back can go. */
 typedef struct run_cover {
     double cover[2 * DCPAR_MOST_BATCH + 1];
-    int32_t done;
+    int32_t done, reached;
 } run_cover;
 
-static void start_cover(run_cover *runs) {
-    runs->done = 0;
-    runs->cover[0] = 0;
-    for (int32_t i = 1; i <= 2 * DCPAR_MOST_BATCH; ++i) runs->cover[i] = INFINITY;
-}
-
-/* Lets every run start at the next sequence; returns the least measure of the sequences up to it. */
+/* Lets every run start at the next sequence, of which `left` are left; returns the least measure of those up to it. */
 static double extend_cover(run_cover *runs, const least_shapes *least, int64_t left) {
     if (runs->done == DCPAR_MOST_BATCH) {
-        memmove(runs->cover, runs->cover + DCPAR_MOST_BATCH, (DCPAR_MOST_BATCH + 1) * sizeof *runs->cover);
-        for (int32_t i = DCPAR_MOST_BATCH + 1; i <= 2 * DCPAR_MOST_BATCH; ++i) runs->cover[i] = INFINITY;
+        memmove(runs->cover, runs->cover + runs->done, (DCPAR_MOST_BATCH + 1) * sizeof *runs->cover);
+        runs->reached -= runs->done;
         runs->done = 0;
     }
     double *cover = runs->cover + runs->done;
     const int32_t most = least->most < left ? least->most : (int32_t)left;
+    while (runs->reached < runs->done + most) runs->cover[++runs->reached] = INFINITY;
     const double before = cover[0];
     for (int32_t batch = 1; batch <= most; ++batch) {
         const double value = before + least->measure[batch];
@@ -108,11 +104,14 @@ static double extend_cover(run_cover *runs, const least_shapes *least, int64_t l
  * what is needed by the sequences that need at least that width, on the ranks that such groups can cover. The longest come
  * first, so these are the first ones. */
 static double least_seconds(const bound_problem *problem, double target, double part) {
-    least_shapes least = {.narrowest = problem->table->widths, .share = INFINITY};
+    least_shapes least; /* these two are large: no more of them is set than is used */
     run_cover runs;
     double need = 0, seconds = 0;
     int64_t left = problem->sequences;
-    start_cover(&runs);
+    least.narrowest = problem->table->widths;
+    least.share = INFINITY;
+    least.most = runs.done = runs.reached = 0;
+    runs.cover[0] = 0;
     for (int32_t bucket = problem->table->buckets - 1; bucket >= 0; --bucket) {
         add_shapes(problem, bucket, target, part, &least);
         if (problem->counts[bucket] == 0) continue;
