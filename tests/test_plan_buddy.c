@@ -192,10 +192,51 @@ static void tiny_instances_of_random_costs_are_near_the_optimum(void **state) {
     try_instances(102, false);
 }
 
+/* Larger iterations have no oracle: there the plan is held against its own bound, which the tests above hold against the
+ * truth. */
+static void larger_iterations_are_near_their_bound(void **state) {
+    (void)state;
+    random_source random = start_random(103);
+    enum { COUNT = 20000, ITERATIONS = 20 };
+    const struct {
+        int32_t world;
+        int64_t sequences;
+        double constant_seconds, most_ratio;
+    } settings[] = {{64, 512, 1e-3, 1.01}, {64, 512, 0.1, 1.02}, {64, 2048, 0.1, 1.01}, {48, 512, 1e-2, 1.01}};
+    static int64_t lengths[COUNT];
+    for (int i = 0; i < COUNT; ++i) lengths[i] = 1 + (int64_t)(20000 * pow(random_real(&random, 0, 1), 8));
+    for (int i = 0; i < 4; ++i) {
+        cost_formula formula = simple_formula();
+        formula.square = 1e-8;
+        formula.constant_seconds = settings[i].constant_seconds;
+        dcpar_profile *profile = profile_for_world(&formula, settings[i].world);
+        dcpar_planner *planner = NULL;
+        dcpar_error error;
+        dcpar_planner_options options = DCPAR_PLANNER_OPTIONS_INIT;
+        options.world = settings[i].world;
+        options.sequences_per_iteration = settings[i].sequences;
+        assert_ok(dcpar_planner_create(profile, lengths, COUNT, &options, &planner, &error));
+        double ratios = 0;
+        for (int j = 0; j < ITERATIONS && (j + 1) * options.sequences_per_iteration <= COUNT; ++j) {
+            dcpar_plan *plan = NULL;
+            assert_ok(dcpar_planner_next(planner, &plan, &error));
+            const dcpar_metrics metrics = dcpar_plan_metrics(plan);
+            ratios += metrics.seconds / metrics.lower_bound;
+            dcpar_plan_destroy(plan);
+        }
+        const double mean = ratios / (double)dcpar_planner_summary(planner).iterations;
+        print_message("%d ranks, %d sequences: %.4f of the bound\n", settings[i].world, (int)settings[i].sequences, mean);
+        assert_true(mean <= settings[i].most_ratio);
+        dcpar_planner_destroy(planner);
+        dcpar_profile_destroy(profile);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiny_instances_of_smooth_costs_are_near_the_optimum),
         cmocka_unit_test(tiny_instances_of_random_costs_are_near_the_optimum),
+        cmocka_unit_test(larger_iterations_are_near_their_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
