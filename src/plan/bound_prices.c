@@ -15,80 +15,109 @@
 /* Micro-batches below this many steps would be rounded too much: they flow, at the best price a second among them. */
 #define LEAST_STEPS 8
 
-/* Prices of a sequence of each bucket would need memory for each: buckets beyond this many are left to the other bounds. */
-#define MOST_BUCKETS 512
+/* Beyond this many buckets the bound is left to the other arguments: prices are kept for each bucket. */
+#define MOST_BUCKETS 256
+
+/* The shares of a micro-batch's constant that are charged. All are looked at together: what a micro-batch takes is the
+ * same for all, and processors add several numbers as fast as one. */
+static const double shares[] = {0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1};
+enum { SHARES = sizeof shares / sizeof shares[0] };
+
+/* What something is worth by each share. */
+typedef struct worth {
+    double by[SHARES];
+} worth;
 
 typedef struct price_problem {
     const dcpar_table *table;
     const int64_t *counts;
-    int32_t world;
     double low, high; /* seconds: the bound so far, and the most that this one can say */
-    double price[MOST_BUCKETS];
+    worth price[MOST_BUCKETS];
+    worth most[STEPS + 1]; /* of one rank's part in one micro-batch of so many steps */
+    worth flow;            /* the same a second, among the short micro-batches */
 } price_problem;
 
-/* fmax is a call, and these loops are where planning spends its time. */
+/* Like fmax, which is a call. */
 static inline double larger(double a, double b) { return a > b ? a : b; }
 
-/* Sets the prices for a share; longer sequences are never cheaper. Returns what all are worth together. */
-static double set_prices(price_problem *problem, double share) {
+/* Sets the prices: a longer sequence is never cheaper. Returns what all are worth together. */
+static worth set_prices(price_problem *problem) {
     const dcpar_table *table = problem->table;
-    double worth = 0, before = 0;
+    worth all = {{0}}, before = {{0}};
     for (int32_t bucket = 0; bucket < table->buckets; ++bucket) {
-        double price = INFINITY;
+        worth price;
+        for (int s = 0; s < SHARES; ++s) price.by[s] = INFINITY;
         for (int32_t column = 0; column < table->widths; ++column) {
             const dcpar_shapes *shapes = dcpar_table_at(table, bucket, column);
-            const int32_t most = dcpar_shapes_within(shapes, problem->low);
-            if (most > 0) price = fmin(price, table->width[column] * dcpar_shapes_price(shapes, most, share));
+            const int32_t batch = dcpar_shapes_within(shapes, problem->low);
+            for (int s = 0; s < SHARES && batch > 0; ++s)
+                price.by[s] = fmin(price.by[s], table->width[column] * dcpar_shapes_price(shapes, batch, shares[s]));
         }
-        problem->price[bucket] = before = price < INFINITY ? fmax(price, before) : before;
-        worth += (double)problem->counts[bucket] * before;
+        for (int s = 0; s < SHARES; ++s) {
+            if (price.by[s] < INFINITY) before.by[s] = larger(before.by[s], price.by[s]);
+            all.by[s] += (double)problem->counts[bucket] * before.by[s];
+        }
+        problem->price[bucket] = before;
     }
-    return worth;
+    return all;
 }
 
-/* Raises most_worth[steps] by the bucket's micro-batches of one width, and *flow by the short ones. */
-static void add_shapes(const price_problem *problem, int32_t bucket, int32_t column, double *most_worth, double *flow) {
+/* Raises problem->most and ->flow by the bucket's micro-batches of one width, filled up with shorter sequences. */
+static void add_shapes(price_problem *problem, int32_t bucket, int32_t column) {
     const dcpar_shapes *shapes = dcpar_table_at(problem->table, bucket, column);
     const double part = 1.0 / problem->table->width[column], steps_a_second = STEPS / problem->high;
-    double worth = 0;
+    worth sum = {{0}};
     int64_t left = problem->counts[bucket];
     int32_t from = bucket;
     for (int32_t batch = 1; batch <= shapes->most; ++batch, --left) {
-        while (left == 0 && from > 0) left = problem->counts[--from]; /* the micro-batch is filled up with the next shorter */
+        while (left == 0 && from > 0) left = problem->counts[--from];
         const double seconds = shapes->shape[batch].seconds;
         if (left == 0 || seconds > problem->high) return;
-        worth += problem->price[from] * part;
+        for (int s = 0; s < SHARES; ++s) sum.by[s] += problem->price[from].by[s] * part;
         const int32_t steps = (int32_t)(seconds * steps_a_second);
-        if (steps < LEAST_STEPS)
-            *flow = larger(*flow, worth / seconds);
-        else if (worth > most_worth[steps])
-            most_worth[steps] = worth;
+        if (steps < LEAST_STEPS) {
+            for (int s = 0; s < SHARES; ++s) problem->flow.by[s] = larger(problem->flow.by[s], sum.by[s] / seconds);
+        } else {
+            worth *most = &problem->most[steps];
+            for (int s = 0; s < SHARES; ++s) most->by[s] = larger(most->by[s], sum.by[s]);
+        }
     }
 }
 
-/* The largest time for which the prices refute every plan; 0 when they refute none. */
-static double refuted_by(const price_problem *problem, double worth) {
-    double most_worth[STEPS + 1] = {0}, rank[STEPS + 1] = {0}, flow = 0;
-    int32_t kinds[STEPS + 1], kind_count = 0;
-    for (int32_t bucket = 0; bucket < problem->table->buckets; ++bucket)
-        for (int32_t column = 0; column < problem->table->widths; ++column)
-            add_shapes(problem, bucket, column, most_worth, &flow);
-    flow *= problem->high / STEPS;
-    double most = 0;
-    for (int32_t steps = LEAST_STEPS; steps <= STEPS; ++steps) { /* those that are worth more than all shorter ones */
-        if (most_worth[steps] <= most) continue;
-        most = most_worth[steps];
-        kinds[kind_count++] = steps;
+/* The lengths in steps that are worth more than all shorter ones, by some share; returns how many. */
+static int32_t list_lengths(const price_problem *problem, int32_t *lengths) {
+    worth most = {{0}};
+    int32_t count = 0;
+    for (int32_t steps = LEAST_STEPS; steps <= STEPS; ++steps) {
+        bool more = false;
+        for (int s = 0; s < SHARES; ++s) {
+            more |= problem->most[steps].by[s] > most.by[s];
+            most.by[s] = larger(most.by[s], problem->most[steps].by[s]);
+        }
+        if (more) lengths[count++] = steps;
     }
-    /* rank[i]: the most that one rank runs within i steps. A time between i and i + 1 steps is charged as i; what flows
-     * may use all of it. */
+    return count;
+}
+
+/* The largest time within which no plan can end by the prices of some share, when all sequences are worth `all` and spread
+ * over `world` ranks. rank[i] is the most that one rank runs within i steps. A time between i and i + 1 steps is charged as
+ * i; what flows may use all of it. */
+static double refuted_by(const price_problem *problem, worth all, int32_t world) {
+    worth rank[STEPS + 1] = {{{0}}}, before = {{0}};
+    int32_t lengths[STEPS + 1];
+    const int32_t count = list_lengths(problem, lengths);
+    const double step = problem->high / STEPS;
     for (int32_t i = 0; i <= STEPS; ++i) {
-        rank[i] = larger(rank[i], (i > 0 ? rank[i - 1] : 0) + flow);
-        if (problem->world * rank[i] * (1 + 1e-9) >= worth) return i * problem->high / STEPS;
-        for (int32_t kind = 0; kind < kind_count && i + kinds[kind] <= STEPS; ++kind) {
-            double *later = &rank[i + kinds[kind]];
-            const double sum = rank[i] + most_worth[kinds[kind]];
-            if (sum > *later) *later = sum;
+        bool refuted = false;
+        for (int s = 0; s < SHARES; ++s) {
+            before.by[s] = rank[i].by[s] = larger(rank[i].by[s], before.by[s] + problem->flow.by[s] * step);
+            refuted |= world * before.by[s] * (1 + 1e-9) < all.by[s];
+        }
+        if (!refuted) return i * step;
+        for (int32_t k = 0; k < count && i + lengths[k] <= STEPS; ++k) {
+            worth *later = &rank[i + lengths[k]];
+            const worth *one = &problem->most[lengths[k]];
+            for (int s = 0; s < SHARES; ++s) later->by[s] = larger(later->by[s], before.by[s] + one->by[s]);
         }
     }
     return problem->high;
@@ -96,16 +125,9 @@ static double refuted_by(const price_problem *problem, double worth) {
 
 double dcpar_bound_by_prices(const dcpar_table *table, const int64_t *counts, int32_t world, double low, double high) {
     if (table->buckets > MOST_BUCKETS || high <= low) return low;
-    price_problem problem = {.table = table, .counts = counts, .world = world, .low = low, .high = high};
-    double best = 0, best_share = 0;
-    for (double share = 0; share <= 1; share += 0.25) {
-        const double bound = refuted_by(&problem, set_prices(&problem, share));
-        if (bound <= best) continue;
-        best = bound;
-        best_share = share;
-    }
-    const double middle = best_share;
-    for (int side = -1; side <= 1; side += 2)
-        best = fmax(best, refuted_by(&problem, set_prices(&problem, middle + side * 0.125)));
-    return fmax(low, best);
+    price_problem problem = {.table = table, .counts = counts, .low = low, .high = high};
+    const worth all = set_prices(&problem);
+    for (int32_t bucket = 0; bucket < table->buckets; ++bucket)
+        for (int32_t column = 0; column < table->widths; ++column) add_shapes(&problem, bucket, column);
+    return fmax(low, refuted_by(&problem, all, world));
 }
