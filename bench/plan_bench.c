@@ -4,9 +4,9 @@
  *
  * Costs are those published for GPT-7B on 64 ranks with room for 6,449 tokens each: a group of p ranks takes
  * sum of (a1 l^2 + a2 l) / p + 16 L h l / 2^20 / p / v_p milliseconds for its sequences and b1 for itself. Lengths are
- * lognormal with the mean of English Wikipedia's articles, or those of a file, rounded up to 128; longer ones than 191,872
- * are left out. Times are those of the processor, so that other programs do not count, and medians. Ratios are those of a
- * plan's time to its own lower bound. */
+ * lognormal with the mean of English Wikipedia's articles, or those of a file, rounded up to 128; those above 191,872
+ * are left out. Times are those of the processor, so that other programs do not count, and medians. Ratios are those of
+ * a plan's time to its own lower bound. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,8 +132,8 @@ static dcpar_status measure(const setting *setting, const int64_t *lengths, int6
     }
     if (status == DCPAR_OK || status == DCPAR_END) {
         qsort(times, (size_t)plans, sizeof *times, compare_doubles);
-        printf("%-8s %6d %6lld  %-18s %7.4f %7.4f %6.1f %% %6.1f %% %10.0f %9.3f %9.1f\n", setting->policy, setting->world,
-               (long long)setting->sequences, setting->name, ratios / plans, worst, 100 * idle / plans,
+        printf("%-8s %6d %6lld  %-18s %7.4f %7.4f %6.1f %% %6.1f %% %10.0f %9.3f %9.1f\n", setting->policy,
+               setting->world, (long long)setting->sequences, setting->name, ratios / plans, worst, 100 * idle / plans,
                100 * padding / plans, tokens / seconds, 1e3 * times[plans / 2], 1e3 * create);
         status = DCPAR_OK;
     }
@@ -166,7 +166,8 @@ int main(int argc, char **argv) {
         return 2;
     }
     dcpar_status status = make_lengths(argc > 1 ? argv[1] : NULL, &lengths, &count, &error);
-    printf("policy    ranks  seqs.  setting           over bound   worst     idle  padding   tokens/s   ms/plan ms/create\n");
+    printf("policy    ranks  seqs.  setting           over bound   worst     idle  padding   tokens/s   ms/plan "
+           "ms/create\n");
     for (size_t i = 0; i < sizeof settings / sizeof settings[0] && status == DCPAR_OK; ++i)
         status = measure(&settings[i], lengths, count, iterations, &error);
     if (status != DCPAR_OK) fprintf(stderr, "%s\n", error.text);

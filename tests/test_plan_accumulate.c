@@ -94,7 +94,7 @@ static void a_least_count_yields_to_the_cap(void **state) { /* P3 */
     int32_t g[4];
     dcpar_error error;
     assert_ok(dcpar_accumulate(seconds, sp, 4, 4, 15, 5, g, NULL, &error));
-    const int32_t full[] = {20, 20, 10, 5}; /* the longest balanced iteration within 5 * 4 seconds has g >= 15 already */
+    const int32_t full[] = {20, 20, 10, 5}; /* the longest balanced iteration within 5 * 4 seconds has g >= 15 anyway */
     for (int i = 0; i < 4; ++i) assert_int_equal(g[i], full[i]);
     assert_ok(dcpar_accumulate(seconds, sp, 4, 4, 1000, 5, g, NULL, &error));
     for (int i = 0; i < 4; ++i) assert_true(g[i] * seconds[i] <= 5 * 4);

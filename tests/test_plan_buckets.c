@@ -64,7 +64,8 @@ static void minimal_buckets_hold_the_longest_of_all_lengths(void **state) {
     (void)state;
     random_source random = start_random(3);
     int64_t lengths[2000];
-    for (int i = 0; i < 2000; ++i) lengths[i] = random_between(&random, 0, INT64_C(1) << random_between(&random, 0, 40));
+    for (int i = 0; i < 2000; ++i)
+        lengths[i] = random_between(&random, 0, INT64_C(1) << random_between(&random, 0, 40));
     lengths[77] = DCPAR_LENGTH_MAX;
     dcpar_buckets *buckets = NULL;
     dcpar_error error;

@@ -50,7 +50,8 @@ static int32_t sequences_up_to(const oracle *oracle, int32_t bucket) {
     return count;
 }
 
-/* What the profile says a micro-batch takes; a larger batch or a longer bucket never counts as faster than a smaller one. */
+/* What the profile says a micro-batch takes; a larger batch or a longer bucket never counts as faster than a smaller
+ * one. */
 static void fill_seconds(oracle *oracle, const dcpar_profile *profile, const int64_t *bounds, int64_t memory,
                          int32_t most_batch) {
     const int32_t layers = dcpar_profile_get_info(profile)->layers;
@@ -192,8 +193,8 @@ static void tiny_instances_of_random_costs_are_near_the_optimum(void **state) {
     try_instances(102, false);
 }
 
-/* Larger iterations have no oracle: there the plan is held against its own bound, which the tests above hold against the
- * truth. */
+/* Larger iterations have no oracle: there the plan is held against its own bound, which the tests above hold against
+ * the truth. */
 static void larger_iterations_are_near_their_bound(void **state) {
     (void)state;
     random_source random = start_random(103);
@@ -225,7 +226,8 @@ static void larger_iterations_are_near_their_bound(void **state) {
             dcpar_plan_destroy(plan);
         }
         const double mean = ratios / (double)dcpar_planner_summary(planner).iterations;
-        print_message("%d ranks, %d sequences: %.4f of the bound\n", settings[i].world, (int)settings[i].sequences, mean);
+        print_message("%d ranks, %d sequences: %.4f of the bound\n", settings[i].world, (int)settings[i].sequences,
+                      mean);
         assert_true(mean <= settings[i].most_ratio);
         dcpar_planner_destroy(planner);
         dcpar_profile_destroy(profile);

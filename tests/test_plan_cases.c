@@ -349,7 +349,8 @@ static void ten_million_lengths_are_planned_at_once(void **state) { /* N2, N3 */
         int64_t count;
         const dcpar_microbatch *microbatches = dcpar_plan_microbatches(plan, &count);
         for (int64_t i = 0; i < count && longest_runs == 0; ++i)
-            for (int64_t j = 0; j < microbatches[i].row_count; ++j) longest_runs += microbatches[i].rows[j] == COUNT / 3;
+            for (int64_t j = 0; j < microbatches[i].row_count; ++j)
+                longest_runs += microbatches[i].rows[j] == COUNT / 3;
         dcpar_plan_destroy(plan);
         if (longest_runs > 0) break;
     }

@@ -182,8 +182,11 @@ static void recomputed_layers_are_the_fewest_that_fit(void **state) {
     (void)state;
     random_source random = start_random(7);
     for (int trial = 0; trial < 2000; ++trial) {
-        const dcpar_point point = {1, 2, 0, (double)random_between(&random, 0, 50), (double)random_between(&random, 0, 9),
-                                   (double)random_between(&random, 0, 100)};
+        const dcpar_point point = {.forward = 1,
+                                   .backward = 2,
+                                   .layer_bytes = (double)random_between(&random, 0, 50),
+                                   .input_bytes = (double)random_between(&random, 0, 9),
+                                   .constant_bytes = (double)random_between(&random, 0, 100)};
         const int32_t layers = (int32_t)random_between(&random, 1, 12);
         const int64_t memory = random_between(&random, 0, 700);
         int32_t expected = 0;

@@ -66,7 +66,8 @@ static dcpar_status check_input(const double *seconds, const int32_t *sp, int32_
         ranks += sp[i];
     }
     if (ranks > world)
-        return dcpar_fail(error, DCPAR_INVALID, "the batches take %lld ranks, the world has %d", (long long)ranks, world);
+        return dcpar_fail(error, DCPAR_INVALID, "the batches take %lld ranks, the world has %d", (long long)ranks,
+                          world);
     return DCPAR_OK;
 }
 

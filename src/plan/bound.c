@@ -1,9 +1,9 @@
 /* A lower bound on the time of any plan.
  *
- * A target X is impossible when the least rank-seconds that the sequences need, with micro-batches that end within X, are
- * more than the ranks have in X. The bound is the largest X that this argument refutes, for three measures of a rank's
- * time: the time itself, and two dual feasible functions (Fekete and Schepers, 2001), which map times so that whatever
- * fits into one rank's X still does: they see that of two micro-batches longer than X/2 no rank runs both.
+ * A target X is impossible when the least rank-seconds that the sequences need, with micro-batches that end within X,
+ * are more than the ranks have in X. The bound is the largest X that this argument refutes, for three measures of a
+ * rank's time: the time itself, and two dual feasible functions (Fekete and Schepers, 2001), which map times so that
+ * whatever fits into one rank's X still does: they see that of two micro-batches longer than X/2 no rank runs both.
  *
  * A micro-batch is padded to its longest sequence and may hold shorter ones. Exchanging sequences never lengthens a
  * micro-batch when each takes the longest that are left, so the least rank-seconds are those of a cut of the sorted
@@ -73,9 +73,9 @@ static int32_t ranks_of(const bound_problem *problem, int32_t column) {
     return most;
 }
 
-/* The least measure that covers the longest sequences, as they are added one by one. cover[done]: that of all so far;
- * cover[done + 1 .. reached]: that of more, by the runs known so far. No run is longer than DCPAR_MOST_BATCH, so what lies
- * further back can go. */
+/* The least measure that covers the longest sequences, as they are added one by one. cover[done]: that of all so
+ * far; cover[done + 1 .. reached]: that of more, by the runs known so far. No run is longer than DCPAR_MOST_BATCH,
+ * so what lies further back can go. */
 typedef struct run_cover {
     double cover[2 * DCPAR_MOST_BATCH + 1];
     int32_t done, reached;
@@ -100,9 +100,9 @@ static double extend_cover(run_cover *runs, const least_shapes *least, int64_t l
     return cover[1];
 }
 
-/* No plan that ends within `target` takes less than the time returned, INFINITY if there is none at all: for each width,
- * what is needed by the sequences that need at least that width, on the ranks that such groups can cover. The longest come
- * first, so these are the first ones. */
+/* No plan that ends within `target` takes less than the time returned, INFINITY if there is none at all: for each
+ * width, what is needed by the sequences that need at least that width, on the ranks that such groups can cover. The
+ * longest come first, so these are the first ones. */
 static double least_seconds(const bound_problem *problem, double target, double part) {
     least_shapes least; /* these two are large: no more of them is set than is used */
     run_cover runs;
@@ -152,7 +152,8 @@ static double look_ahead(const bound_problem *problem, double bound) {
     return bound;
 }
 
-/* Every sequence alone, one after another: a plan, if a poor one. Also counts the sequences, and the programme's steps. */
+/* Every sequence alone, one after another: a plan, if a poor one. Also counts the sequences, and the programme's
+ * steps. */
 static double one_by_one(const dcpar_table *table, const int64_t *counts, int64_t *sequences, double *steps) {
     double seconds = 0, most = 0;
     *sequences = 0;

@@ -1,15 +1,16 @@
 /* A lower bound by prices: the dual of the linear programme over all that one rank may run.
  *
- * Give every sequence a price, and every rank of a group an equal part of its micro-batches' prices. If no rank can run
- * more than V worth of micro-batches within X, and the sequences are worth more than V times the ranks, X is impossible.
- * Any prices give a valid bound. Good ones charge sequences their work and a share of what opening a micro-batch costs:
- * the more the share, the scarcer memory is. Unlike the sum of work alone this sees that ranks run a whole number of
- * micro-batches, and that one which memory cuts short may leave too little time for another. */
+ * Give every sequence a price, and every rank of a group an equal part of its micro-batches' prices. If no rank can
+ * run more than V worth of micro-batches within X, and the sequences are worth more than V times the ranks, X is
+ * impossible. Any prices give a valid bound. Good ones charge sequences their work and a share of what opening a
+ * micro-batch costs: the more the share, the scarcer memory is. Unlike the sum of work alone this sees that ranks
+ * run a whole number of micro-batches, and that one which memory cuts short may leave too little time for another. */
 #include <math.h>
 
 #include "plan/bound.h"
 
-/* Seconds are counted in steps, rounded down for what runs and up for what a rank has, so that the bound stays valid. */
+/* Seconds are counted in steps, rounded down for what runs and up for what a rank has, so that the bound stays
+ * valid. */
 #define STEPS 320
 
 /* Micro-batches below this many steps would be rounded too much: they flow, at the best price a second among them. */
@@ -99,9 +100,9 @@ static int32_t list_lengths(const price_problem *problem, int32_t *lengths) {
     return count;
 }
 
-/* The largest time within which no plan can end by the prices of some share, when all sequences are worth `all` and spread
- * over `world` ranks. rank[i] is the most that one rank runs within i steps. A time between i and i + 1 steps is charged as
- * i; what flows may use all of it. */
+/* The largest time within which no plan can end by the prices of some share, when all sequences are worth `all` and
+ * spread over `world` ranks. rank[i] is the most that one rank runs within i steps. A time between i and i + 1 steps
+ * is charged as i; what flows may use all of it. */
 static double refuted_by(const price_problem *problem, worth all, int32_t world) {
     worth rank[STEPS + 1] = {{{0}}}, before = {{0}};
     int32_t lengths[STEPS + 1];

@@ -139,9 +139,9 @@ static double padded(const length_class *classes, int32_t first, int32_t last) {
     return (double)classes[last].bound * (classes[last].count - before);
 }
 
-/* best[j]: least padded tokens of classes 0..j with one bucket more than in previous[]; from[j]: where the last bucket
- * starts. The best start never moves left as j grows (the cost satisfies the quadrangle inequality), so halving the range
- * of j halves the range of starts: O(D log D) for D classes. */
+/* best[j]: least padded tokens of classes 0..j with one bucket more than in previous[]; from[j]: where the last
+ * bucket starts. The best start never moves left as j grows (the cost satisfies the quadrangle inequality), so
+ * halving the range of j halves the range of starts: O(D log D) for D classes. */
 static void add_bucket(const length_class *classes, const double *previous, double *best, int32_t *from, int32_t low,
                        int32_t high, int32_t start_low, int32_t start_high) {
     if (low > high) return;

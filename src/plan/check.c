@@ -41,7 +41,8 @@ static dcpar_status check_rows(const dcpar_plan *plan, int64_t *sorted, dcpar_er
 
 /* Runs every queue: a micro-batch goes once all its ranks have it at their head. What cannot go on is a cyclic wait, or
  * a rank that is missing. */
-static dcpar_status replay(const dcpar_plan *plan, int64_t *head, int32_t *arrived, int64_t *ready, dcpar_error *error) {
+static dcpar_status replay(const dcpar_plan *plan, int64_t *head, int32_t *arrived, int64_t *ready,
+                           dcpar_error *error) {
     int64_t ready_count = 0, done = 0;
     for (int32_t rank = 0; rank < plan->world; ++rank) head[rank] = plan->queue_start[rank];
     for (int32_t rank = 0; rank < plan->world; ++rank) {

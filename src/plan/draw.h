@@ -21,8 +21,8 @@ dcpar_status dcpar_draw_create(const dcpar_planner *planner, dcpar_draw *draw, d
 void dcpar_draw_destroy(dcpar_draw *draw);
 void dcpar_draw_start_epoch(dcpar_draw *draw, int32_t buckets);
 
-/* Draws a bucket whose groups take at most `room` ranks: in seeded order with a chance that is proportional to its batches
- * that are left, in file order the one with the earliest row. -1 when there is none. */
+/* Draws a bucket whose groups take at most `room` ranks: in seeded order with a chance that is proportional to its
+ * batches that are left, in file order the one with the earliest row. -1 when there is none. */
 int32_t dcpar_draw_next(const dcpar_planner *planner, dcpar_draw *draw, int32_t room);
 
 /* Adds the bucket's next micro-batch on `block`, if it has sequences left. */

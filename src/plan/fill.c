@@ -1,7 +1,7 @@
 /* Filling (policy buddy): widest first, on blocks that are halved as widths narrow, for the smallest target that works.
  *
- * Everything placed before is at least as wide, so all ranks of a block are free at the same moment: a block has one load
- * and alignment costs no idle time. */
+ * Everything placed before is at least as wide, so all ranks of a block are free at the same moment: a block has one
+ * load and alignment costs no idle time. */
 #include "plan/fill.h"
 
 #include <math.h>
@@ -14,9 +14,9 @@
 #define PRECISION 1e-3
 #define BISECTIONS 9
 
-/* The share of a micro-batch's constant seconds that is charged to its sequences when widths are chosen. All of it where
- * memory says how many micro-batches there are, none where every rank runs as many as the others anyway; what lies between
- * depends on the iteration, so each is tried and the best result wins. */
+/* The share of a micro-batch's constant seconds that is charged to its sequences when widths are chosen. All of it
+ * where memory says how many micro-batches there are, none where every rank runs as many as the others anyway; what
+ * lies between depends on the iteration, so each is tried and the best result wins. */
 static const double shares[] = {0, 0.25, 0.5, 0.75, 1};
 enum { SHARE_COUNT = sizeof shares / sizeof shares[0] };
 

@@ -13,8 +13,8 @@ typedef struct dcpar_work {
     int32_t world;
 } dcpar_work;
 
-/* A micro-batch of `batch` sequences of `bucket`, or shorter ones, on aligned block `block` of the table's `column`. Which
- * sequences is not said: from the longest bucket down, placements take the longest that are left. */
+/* A micro-batch of `batch` sequences of `bucket`, or shorter ones, on aligned block `block` of the table's `column`.
+ * Which sequences is not said: from the longest bucket down, placements take the longest that are left. */
 typedef struct dcpar_placement {
     int32_t bucket, column, batch, block;
 } dcpar_placement;

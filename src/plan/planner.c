@@ -123,8 +123,8 @@ static dcpar_status check_lengths(dcpar_planner *planner, fitting *fit, dcpar_er
     for (int64_t row = 0; row < planner->count; ++row) {
         const int64_t length = planner->lengths[row];
         if (length < 0 || length > DCPAR_LENGTH_MAX)
-            return dcpar_fail(error, DCPAR_INVALID, "row %lld has a length of %lld; it must be 1 to 2^40", (long long)row,
-                              (long long)length);
+            return dcpar_fail(error, DCPAR_INVALID, "row %lld has a length of %lld; it must be 1 to 2^40",
+                              (long long)row, (long long)length);
         identity = (identity ^ (uint64_t)length) * UINT64_C(0x9e3779b97f4a7c15);
         identity ^= identity >> 29;
         if (length > fit->longest && planner->options.on_too_long == DCPAR_TOO_LONG_REFUSE)
@@ -141,7 +141,8 @@ static dcpar_status check_lengths(dcpar_planner *planner, fitting *fit, dcpar_er
 static dcpar_status make_buckets(dcpar_planner *planner, const dcpar_buckets *given, const fitting *fit,
                                  dcpar_error *error) {
     if (given == NULL) {
-        /* Padding must not push a sequence onto more ranks than it needs: the longest that fits on each size is a bound. */
+        /* Padding must not push a sequence onto more ranks than it needs: the longest that fits on each size is a
+         * bound. */
         return dcpar_buckets_minimal_with(planner->lengths, planner->count, DCPAR_DEFAULT_BUCKETS, fit->used_on,
                                           fit->size_count, fit->longest, &planner->buckets, error);
     }
@@ -236,8 +237,8 @@ static dcpar_status limit_to_widths(dcpar_planner *planner, bool *changed, dcpar
             if (planner->lengths[row] > limit && dcpar_planner_bucket(planner, row) >= 0) {
                 const int32_t widest = planner->table->width[planner->chain.column[planner->chain.count - 1]];
                 return dcpar_fail(error, DCPAR_TOO_LONG,
-                                  "row %lld has %lld tokens, padded to %lld; the longest bucket that fits is %lld, on %d "
-                                  "rank%s",
+                                  "row %lld has %lld tokens, padded to %lld; the longest bucket that fits is %lld, on "
+                                  "%d rank%s",
                                   (long long)row, (long long)planner->lengths[row],
                                   (long long)planner->table->bound[dcpar_planner_bucket(planner, row)],
                                   (long long)limit, widest, widest == 1 ? "" : "s");
@@ -427,8 +428,8 @@ dcpar_status dcpar_planner_restore(dcpar_planner *planner, const int64_t *values
                           planner->policy->name);
     if (values[3] != planner->usable)
         return dcpar_fail(error, DCPAR_MISMATCH,
-                          "%lld sequences of the planner's saved state fit, %lld of these do: the rest of the epoch would "
-                          "not be the same",
+                          "%lld sequences of the planner's saved state fit, %lld of these do: the rest of the epoch "
+                          "would not be the same",
                           (long long)values[3], (long long)planner->usable);
     const bool possible = values[4] >= 0 && values[5] >= 0 && values[6] >= 0 && values[6] <= planner->usable;
     if (possible) {

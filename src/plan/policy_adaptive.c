@@ -1,6 +1,6 @@
-/* Policies `inter` and `intra`, as published (sections 3.3 and 3.4): every bucket has its own batch and SP size, batches
- * are drawn until the ranks are taken, and each runs as often as Eq. 3 says. `intra` also chooses how many layers are
- * recomputed (Algorithm 1). */
+/* Policies `inter` and `intra`, as published (sections 3.3 and 3.4): every bucket has its own batch and SP size,
+ * batches are drawn until the ranks are taken, and each runs as often as Eq. 3 says. `intra` also chooses how many
+ * layers are recomputed (Algorithm 1). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +50,8 @@ static void choose_shapes(const dcpar_planner *planner, dcpar_draw *draw) {
             const int32_t column = planner->chain.column[i];
             const dcpar_shapes *shapes = dcpar_table_at(planner->table, bucket, column);
             if (planner->bucket_count[bucket] == 0 || shapes->most == 0) continue;
-            const int64_t most = shapes->most < planner->bucket_count[bucket] ? shapes->most : planner->bucket_count[bucket];
-            const int32_t batch = shapes->shape[most].best;
+            const int64_t count = planner->bucket_count[bucket];
+            const int32_t batch = shapes->shape[shapes->most < count ? shapes->most : count].best;
             const double cost = planner->table->width[column] * shapes->shape[batch].seconds / batch;
             if (cost >= least) continue;
             least = cost;
@@ -224,7 +224,7 @@ static dcpar_status next(dcpar_planner *planner, dcpar_plan *plan, dcpar_error *
     int32_t most = 0;
     for (int32_t i = 0; i < count; ++i)
         if (state->repeat[state->drawn[i]] > most) most = state->repeat[state->drawn[i]];
-    for (int32_t turn = 0; turn < most; ++turn) { /* groups of one bucket take turns, so that its end is spread over them */
+    for (int32_t turn = 0; turn < most; ++turn) { /* groups of one bucket take turns: its end is spread over them */
         int32_t first_rank = 0;
         for (int32_t i = 0; i < count; ++i) {
             const int32_t bucket = state->drawn[i], width = planner->table->width[state->draw.column[bucket]];

@@ -1,5 +1,5 @@
-/* Policy `bucket`: the paper's baseline (section 2.3), tuned as well as it can be. One SP size for all, the smallest that
- * fits the longest sequence; batch sizes cut so that the times of all buckets are alike. */
+/* Policy `bucket`: the paper's baseline (section 2.3), tuned as well as it can be. One SP size for all, the smallest
+ * that fits the longest sequence; batch sizes cut so that the times of all buckets are alike. */
 #include <math.h>
 #include <stdlib.h>
 

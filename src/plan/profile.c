@@ -55,7 +55,8 @@ static dcpar_status check_row(const dcpar_profile_row *row, int64_t index, dcpar
 
 static dcpar_status check_info(const dcpar_profile_info *info, dcpar_error *error) {
     if (info->layers < 1)
-        return dcpar_fail(error, DCPAR_INVALID, "the profile's model has %d layers; it must have at least 1", info->layers);
+        return dcpar_fail(error, DCPAR_INVALID, "the profile's model has %d layers; it must have at least 1",
+                          info->layers);
     if (info->heads < 0 || info->kv_heads < 0)
         return dcpar_fail(error, DCPAR_INVALID, "the profile's numbers of heads are negative");
     if (info->memory < 1)
@@ -173,7 +174,8 @@ static double line(double x0, double y0, double x1, double y1, double x) {
     return y0 + (y1 - y0) * (x - x0) / (x1 - x0);
 }
 
-/* Through two positive points; exact for any single power of x, within 1.5 % for sums of 1, x and x^2 over an octave. */
+/* Through two positive points; exact for any single power of x, within 1.5 % for sums of 1, x and x^2 over an
+ * octave. */
 static double power(double x0, double y0, double x1, double y1, double x) {
     if (x0 == x1) return y0 * x / x0;
     return y0 * pow(x / x0, log(y1 / y0) / log(x1 / x0));

@@ -21,9 +21,9 @@ bool dcpar_shape_at(const dcpar_profile *profile, int64_t length, int32_t sp, in
     return true;
 }
 
-/* Fills the shapes of one (bucket, width) into `room` (its first element stays unused); returns how many fit. Times are
- * measured, so a larger batch or a greater length can seem faster: it counts as no faster than a smaller one. `shorter`: the
- * shapes of the bucket before, NULL for the first. */
+/* Fills the shapes of one (bucket, width) into `room` (its first element stays unused); returns how many fit. Times
+ * are measured, so a larger batch or a greater length can seem faster: it counts as no faster than a smaller one.
+ * `shorter`: the shapes of the bucket before, NULL for the first. */
 static int32_t fill_shapes(const dcpar_profile *profile, int64_t bound, int32_t sp, int64_t count, int64_t memory,
                            bool recompute_all, const dcpar_shapes *shorter, dcpar_shape *room) {
     int32_t most = dcpar_profile_most_batch(profile, bound, sp);
@@ -44,7 +44,8 @@ static int32_t fill_shapes(const dcpar_profile *profile, int64_t bound, int32_t 
     return batch - 1;
 }
 
-/* The constant is where a line through the first two batches starts; shapes with one batch have that of the bucket before. */
+/* The constant is where a line through the first two batches starts; shapes with one batch have that of the bucket
+ * before. */
 static double find_constant(const dcpar_shapes *shapes, const dcpar_shapes *shorter) {
     if (shapes->most > 1) return fmax(0, 2 * shapes->shape[1].seconds - shapes->shape[2].seconds);
     return shorter != NULL ? shorter->constant : 0;

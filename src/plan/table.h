@@ -40,7 +40,8 @@ static inline const dcpar_shapes *dcpar_table_at(const dcpar_table *table, int32
     return &table->shapes[bucket * table->widths + width];
 }
 
-/* Seconds of one rank for each sequence of a micro-batch, when its sequences are charged only a `share` of its constant. */
+/* Seconds of one rank for each sequence of a micro-batch, when its sequences are charged only a `share` of its
+ * constant. */
 static inline double dcpar_shapes_price(const dcpar_shapes *shapes, int32_t batch, double share) {
     return (shapes->shape[batch].seconds - (1 - share) * shapes->constant) / batch;
 }

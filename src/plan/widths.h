@@ -4,8 +4,8 @@
 
 #include "plan/table.h"
 
-/* A chain of columns of a cost table, increasing, in which each width divides the next: aligned blocks of such widths are
- * nested or disjoint. */
+/* A chain of columns of a cost table, increasing, in which each width divides the next: aligned blocks of such
+ * widths are nested or disjoint. */
 typedef struct dcpar_chain {
     int32_t count;
     int32_t column[64];
