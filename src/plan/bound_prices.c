@@ -21,7 +21,7 @@
 
 /* The shares of a micro-batch's constant that are charged. All are looked at together: what a micro-batch takes is the
  * same for all, and processors add several numbers as fast as one. */
-static const double shares[] = {0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1};
+static const double shares[] = {0, 0.125, 0.25, 0.5, 0.75, 1};
 enum { SHARES = sizeof shares / sizeof shares[0] };
 
 /* What something is worth by each share. */

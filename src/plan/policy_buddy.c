@@ -11,12 +11,17 @@
 #define DEFAULT_SEQUENCES_PER_RANK 16
 #define DEFAULT_LONGEST 4
 
+typedef struct taken_row {
+    int64_t row;
+    int32_t bucket;
+} taken_row;
+
 typedef struct buddy_state {
     int64_t position;       /* in the stream */
     int64_t tokens;         /* an iteration; 0: count sequences */
     int64_t sequences;
-    int64_t *rows;          /* of this iteration, in stream order */
-    int64_t *sorted;        /* the same by bucket */
+    taken_row *taken;       /* of this iteration, in stream order */
+    int64_t *sorted;        /* their rows by bucket */
     int64_t capacity;
     int64_t *next_of;       /* [buckets] places in sorted[] */
     int64_t *counts;        /* [buckets] */
@@ -26,7 +31,7 @@ typedef struct buddy_state {
 static void destroy(dcpar_planner *planner) {
     buddy_state *state = planner->state;
     dcpar_fill_space_destroy(&state->space);
-    free(state->rows);
+    free(state->taken);
     free(state->sorted);
     free(state->next_of);
     free(state->counts);
@@ -64,11 +69,11 @@ static void start_epoch(dcpar_planner *planner) {
 static dcpar_status grow_rows(buddy_state *state, int64_t count, dcpar_error *error) {
     if (count < state->capacity) return DCPAR_OK;
     const int64_t capacity = state->capacity > 0 ? 2 * state->capacity : 1024;
-    int64_t *rows = realloc(state->rows, (size_t)capacity * sizeof *rows);
-    if (rows != NULL) state->rows = rows;
+    taken_row *taken = realloc(state->taken, (size_t)capacity * sizeof *taken);
+    if (taken != NULL) state->taken = taken;
     int64_t *sorted = realloc(state->sorted, (size_t)capacity * sizeof *sorted);
     if (sorted != NULL) state->sorted = sorted;
-    if (rows == NULL || sorted == NULL) return dcpar_fail_memory(error, "the rows of an iteration");
+    if (taken == NULL || sorted == NULL) return dcpar_fail_memory(error, "the rows of an iteration");
     state->capacity = capacity;
     return DCPAR_OK;
 }
@@ -85,7 +90,7 @@ static dcpar_status take(dcpar_planner *planner, buddy_state *state, int64_t *co
         const bool full = state->sequences > 0 ? *count == state->sequences : tokens > state->tokens - length;
         if (*count > 0 && full) break;
         DCPAR_TRY(grow_rows(state, *count, error));
-        state->rows[(*count)++] = row;
+        state->taken[(*count)++] = (taken_row){row, bucket};
         ++state->counts[bucket];
         tokens += length;
     }
@@ -100,7 +105,7 @@ static void sort_by_bucket(const dcpar_planner *planner, buddy_state *state, int
         start += state->counts[bucket];
     }
     for (int64_t i = 0; i < count; ++i)
-        state->sorted[state->next_of[dcpar_planner_bucket(planner, state->rows[i])]++] = state->rows[i];
+        state->sorted[state->next_of[state->taken[i].bucket]++] = state->taken[i].row;
 }
 
 /* next_of[bucket]: where in sorted[] the placements of each bucket start to take rows. */
