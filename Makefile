@@ -7,10 +7,12 @@
 #   make bench       install what is missing, build, run every benchmark in turn
 #   make install     to $(DESTDIR)$(PREFIX): program, libraries, headers, pkg-config and CMake packages
 #   make clean       remove the build folder
+#   make help        print this
 #
 # SANITIZE=1   build with the address and undefined-behaviour sanitizers, in a folder of its own
 # SETUP=0      install nothing: go on with what is here
 # OPTIONS=     options for CMake, such as -DDCPAR_WITH_MPI=OFF
+# BUILD=       the build folder;  PREFIX=/usr/local  DESTDIR=  where to install;  JOBS=  how much to do at once
 SANITIZE ?= 0
 SETUP    ?= 1
 BUILD    ?= $(if $(filter 1,$(SANITIZE)),build-sanitize,build)
@@ -22,7 +24,7 @@ JOBS     ?= $(shell nproc 2>/dev/null || echo 2)
 MAKEFLAGS += --no-print-directory
 
 setup     = SETUP=$(SETUP) scripts/setup.sh
-configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DDCPAR_SANITIZE=$(SANITIZE) $(OPTIONS)
+configure = cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DDCPAR_SANITIZE=$(SANITIZE) $(OPTIONS)
 build     = cmake --build $(BUILD) --parallel $(JOBS)
 
 all:
@@ -33,7 +35,7 @@ all:
 demo:
 	@$(setup) build run
 	@$(MAKE) all
-	@DCPAR_PROGRAM=$(abspath $(BUILD))/dcpar bash examples/demo/run.sh
+	@DCPAR_PROGRAM="$(abspath $(BUILD))/dcpar" sh examples/demo/run.sh
 
 test:
 	@$(setup) build run test
@@ -58,4 +60,7 @@ install: all
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all demo test lint bench install clean
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
+
+.PHONY: all demo test lint bench install clean help

@@ -19,8 +19,9 @@ endif()
 set(DCPAR_HAVE_ONEDNN OFF)
 set(found_onednn "no")
 if(NOT DCPAR_WITH_ONEDNN STREQUAL "OFF")
-    find_library(DNNL_LIBRARY NAMES dnnl)
-    find_path(DNNL_INCLUDE NAMES dnnl.h)
+    # Its CMake package may fail when something of its own is missing: dnnl_DIR says where the library is, no more.
+    find_library(DNNL_LIBRARY NAMES dnnl HINTS ${dnnl_DIR}/../..)
+    find_path(DNNL_INCLUDE NAMES dnnl.h HINTS ${dnnl_DIR}/../../../include)
     find_package(OpenMP COMPONENTS C QUIET) # oneDNN starts its threads with it; ranks hold it to one
     if(DNNL_LIBRARY AND DNNL_INCLUDE AND OpenMP_C_FOUND)
         set(DCPAR_HAVE_ONEDNN ON)
