@@ -176,7 +176,8 @@ static void threads_and_mpi_give_the_same_bits(void **state) {
     const int ranks[] = {2, 3};
     for (int i = 0; i < 2; ++i) {
         char launcher[300], threads[64], mpi[64], format[600], ranks_text[32];
-        snprintf(launcher, sizeof launcher, "%s -n %d --oversubscribe", mpirun, ranks[i]);
+        /* the leaks would be the MPI library's own; the run on threads looks for ours */
+        snprintf(launcher, sizeof launcher, "ASAN_OPTIONS=detect_leaks=0 %s -n %d --oversubscribe", mpirun, ranks[i]);
         snprintf(threads, sizeof threads, "threads%d", ranks[i]);
         snprintf(mpi, sizeof mpi, "mpi%d", ranks[i]);
         snprintf(ranks_text, sizeof ranks_text, "%d", ranks[i]);

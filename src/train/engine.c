@@ -113,6 +113,18 @@ static dcpar_status compare_plans(dcpar_engine *engine, dcpar_status planned, dc
                       (long long)engine->iteration);
 }
 
+/* All ranks make a group's communicator together, also those that are in no such group or run nothing there: made in the
+ * turns, ranks would come to it in different orders, or not at all. Those that are made already cost nothing. */
+static dcpar_status make_groups(dcpar_engine *engine, dcpar_error *error) {
+    int64_t count;
+    const dcpar_microbatch *microbatches = dcpar_plan_microbatches(engine->plan, &count);
+    for (int64_t i = 0; i < count; ++i) {
+        dcpar_comm *group;
+        if (microbatches[i].sp > 1) DCPAR_TRY(dcpar_comm_group(engine->world, microbatches[i].sp, &group, error));
+    }
+    return DCPAR_OK;
+}
+
 dcpar_status dcpar_engine_begin(dcpar_engine *engine, dcpar_error *error) {
     dcpar_plan_destroy(engine->plan);
     engine->plan = NULL;
@@ -129,6 +141,7 @@ dcpar_status dcpar_engine_begin(dcpar_engine *engine, dcpar_error *error) {
     }
     if (planned != DCPAR_OK && error != NULL) *error = planning;
     DCPAR_TRY(compare_plans(engine, planned, error));
+    DCPAR_TRY(make_groups(engine, error));
     memset(engine->times, 0, (size_t)(2 * count) * sizeof *engine->times);
     memset(engine->gradients, 0, (size_t)(engine->shard * dcpar_comm_size(engine->world)) * sizeof(float));
     engine->next_turn = 0;
