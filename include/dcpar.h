@@ -310,13 +310,14 @@ typedef struct dcpar_planner_options {
     int32_t g_min, g_max;         /* `inter`, `intra`: limits of accumulation; 0: the policy's own */
     const int32_t *sp_sizes;      /* only these SP sizes; NULL: every legal one */
     int32_t sp_size_count;
-    const dcpar_buckets *buckets; /* copied; NULL: dcpar_buckets_minimal with DCPAR_DEFAULT_BUCKETS */
+    const dcpar_buckets *buckets; /* copied; NULL: the planner makes bucket_count of them, with the least padding */
+    int32_t bucket_count;         /* at most; 0: DCPAR_DEFAULT_BUCKETS */
 } dcpar_planner_options;
 
 #define DCPAR_DEFAULT_BUCKETS 64
 #define DCPAR_PLANNER_OPTIONS_INIT                                                                                     \
     { sizeof(dcpar_planner_options), 1, "buddy", 0, 0, 0, 0, DCPAR_ORDER_SEEDED, DCPAR_TOO_LONG_REFUSE, 0, 0, 0, NULL, \
-      0, NULL }
+      0, NULL, 0 }
 
 typedef struct dcpar_planner dcpar_planner;
 
@@ -346,9 +347,9 @@ typedef struct dcpar_epoch_summary {
 DCPAR_API dcpar_epoch_summary dcpar_planner_summary(const dcpar_planner *planner);
 
 /* Where the planner stands, as numbers to be saved with a checkpoint: values[DCPAR_STATE_MAX], the count is returned.
- * Restoring into a planner with the same lengths, seed and buckets goes on exactly there. With another policy or world
- * size the rest of the epoch is the same set of sequences when both policies follow the stream (`buddy`); otherwise
- * DCPAR_MISMATCH. */
+ * Restoring into a planner with the same lengths, seed, order and options goes on exactly there. With another policy,
+ * world size, profile or buckets the rest of the epoch is the same set of sequences when both policies follow the stream
+ * (`bucket`, `buddy`); otherwise DCPAR_MISMATCH. */
 #define DCPAR_STATE_MAX 8192
 DCPAR_API int32_t dcpar_planner_state(const dcpar_planner *planner, int64_t *values);
 DCPAR_API dcpar_status dcpar_planner_restore(dcpar_planner *planner, const int64_t *values, int32_t count,

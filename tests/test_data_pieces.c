@@ -5,7 +5,8 @@
 static dcpar_pieces *cut(const int64_t *lengths, int64_t count, int64_t limit) {
     dcpar_error error;
     dcpar_pieces *pieces = NULL;
-    assert_ok(dcpar_pieces_create(lengths, count, limit, &pieces, &error));
+    const dcpar_piece_options options = {.limit = limit};
+    assert_ok(dcpar_pieces_create(lengths, count, &options, &pieces, &error));
     return pieces;
 }
 
@@ -35,7 +36,7 @@ static void sequences_above_the_limit_are_cut(void **state) {
 
 static void nothing_to_cut_changes_nothing(void **state) {
     (void)state;
-    dcpar_pieces *pieces = cut((int64_t[]){3, 1, 2}, 3, INT64_MAX);
+    dcpar_pieces *pieces = cut((int64_t[]){3, 1, 2}, 3, 0);
     assert_int_equal(dcpar_pieces_count(pieces), 3);
     assert_int_equal(dcpar_pieces_cut(pieces), 0);
     check_piece(pieces, 2, 2, 0, 2);
@@ -51,10 +52,11 @@ static void what_cannot_be_cut_is_refused(void **state) {
     dcpar_error error;
     dcpar_pieces *pieces = NULL;
     const int64_t lengths[] = {5, -1}, long_lengths[] = {5, 5, (INT64_C(1) << 40) + 1};
-    assert_fails(dcpar_pieces_create(lengths, 2, 4, &pieces, &error), DCPAR_INVALID, "row 1 has length -1");
-    assert_fails(dcpar_pieces_create(long_lengths, 3, 4, &pieces, &error), DCPAR_INVALID, "row 2");
-    assert_fails(dcpar_pieces_create(lengths, 1, 0, &pieces, &error), DCPAR_INVALID, "0 tokens");
-    assert_fails(dcpar_pieces_create(lengths, 1, -7, &pieces, &error), DCPAR_INVALID, "-7 tokens");
+    const dcpar_piece_options four = {.limit = 4}, negative[] = {{.limit = -7}, {.truncate = -7}, {.sample = -7}};
+    assert_fails(dcpar_pieces_create(lengths, 2, &four, &pieces, &error), DCPAR_INVALID, "row 1 has length -1");
+    assert_fails(dcpar_pieces_create(long_lengths, 3, &four, &pieces, &error), DCPAR_INVALID, "row 2");
+    for (int i = 0; i < 3; ++i)
+        assert_fails(dcpar_pieces_create(lengths, 1, &negative[i], &pieces, &error), DCPAR_INVALID, "-7");
     assert_null(pieces);
 }
 
@@ -87,6 +89,51 @@ static void pieces_cover_each_sequence_once(void **state) {
     }
 }
 
+static void of_truncated_sequences_the_start_is_used(void **state) {
+    (void)state;
+    dcpar_error error;
+    dcpar_pieces *pieces = NULL;
+    const dcpar_piece_options options = {.truncate = 50, .limit = 40};
+    assert_ok(dcpar_pieces_create((int64_t[]){10, 200, 50}, 3, &options, &pieces, &error));
+    assert_int_equal(dcpar_pieces_count(pieces), 5);
+    assert_int_equal(dcpar_pieces_cut(pieces), 2);
+    check_piece(pieces, 0, 0, 0, 10);
+    check_piece(pieces, 1, 1, 0, 40);
+    check_piece(pieces, 2, 1, 40, 10);
+    check_piece(pieces, 4, 2, 40, 10);
+    dcpar_pieces_destroy(pieces);
+}
+
+/* A sample has as many tokens as asked for, to within its last sequence; depends on the seed; keeps file order. */
+static void a_sample_has_the_tokens_asked_for(void **state) {
+    (void)state;
+    dcpar_error error;
+    int64_t lengths[1000], first_row[2];
+    for (uint64_t row = 0; row < 1000; ++row) lengths[row] = (int64_t)(dcpar_random(7, 0, row) % 200);
+    for (uint64_t seed = 0; seed < 2; ++seed) {
+        const dcpar_piece_options options = {.truncate = 150, .sample = 5000, .seed = seed};
+        dcpar_pieces *pieces = NULL;
+        assert_ok(dcpar_pieces_create(lengths, 1000, &options, &pieces, &error));
+        int64_t tokens = 0, row = -1;
+        for (int64_t piece = 0; piece < dcpar_pieces_count(pieces); ++piece) {
+            const dcpar_piece at = dcpar_pieces_locate(pieces, piece);
+            assert_true(at.row > row);
+            row = at.row;
+            assert_int_equal(at.length, lengths[row] < 150 ? lengths[row] : 150);
+            tokens += at.length;
+        }
+        assert_in_range(tokens, 5000, 5149);
+        first_row[seed] = dcpar_pieces_locate(pieces, 0).row;
+        dcpar_pieces_destroy(pieces);
+    }
+    assert_int_not_equal(first_row[0], first_row[1]);
+    const dcpar_piece_options more_than_all = {.sample = INT64_MAX};
+    dcpar_pieces *pieces = NULL;
+    assert_ok(dcpar_pieces_create(lengths, 1000, &more_than_all, &pieces, &error));
+    assert_int_equal(dcpar_pieces_count(pieces), 1000);
+    dcpar_pieces_destroy(pieces);
+}
+
 static void tokens_are_read_by_piece(void **state) {
     (void)state;
     write_text("x.fa", ">a\nACG\n>b\nABCDEFGHIJ\n");
@@ -117,6 +164,8 @@ int main(void) {
         cmocka_unit_test(nothing_to_cut_changes_nothing),
         cmocka_unit_test(what_cannot_be_cut_is_refused),
         cmocka_unit_test(pieces_cover_each_sequence_once),
+        cmocka_unit_test(of_truncated_sequences_the_start_is_used),
+        cmocka_unit_test(a_sample_has_the_tokens_asked_for),
         in_folder(tokens_are_read_by_piece),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

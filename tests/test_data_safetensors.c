@@ -216,7 +216,10 @@ static void a_folder_that_is_not_there_is_named(void **state) {
     assert_fails(dcpar_safetensors_create("no/x", example, 4, NULL, 0, &writer, &error), DCPAR_IO, "no/x");
     assert_null(writer);
     assert_int_equal(mkdir("x", 0777), 0);
+    assert_fails(dcpar_safetensors_create("x", NULL, 0, NULL, 0, &writer, &error), DCPAR_IO, "x: it is not a regular file");
+    assert_int_equal(rmdir("x"), 0);
     assert_ok(dcpar_safetensors_create("x", NULL, 0, NULL, 0, &writer, &error));
+    assert_int_equal(mkdir("x", 0777), 0);
     assert_fails(dcpar_safetensors_commit(writer, &error), DCPAR_IO, "cannot replace x: ");
     assert_int_equal(files_here(), 1);
 }

@@ -272,7 +272,7 @@ static void swiglu_and_its_gradient_are_right(void **state) {
         for (int64_t width = 1; width <= 70; width += 23) check_swiglu(device, 3, width);
 }
 
-static void check_loss(const dcpar_device *device, int64_t vocab) {
+static void check_loss(const dcpar_device *device, int64_t vocab, const float *weight) {
     const int64_t rows = 4;
     const int32_t target[] = {0, -1, (int32_t)vocab - 1, (int32_t)vocab / 2};
     float *logits = random_floats(rows * vocab, 1);
@@ -280,13 +280,14 @@ static void check_loss(const dcpar_device *device, int64_t vocab) {
     for (int64_t i = 0; i < rows * vocab; ++i) logits[i] *= i % 3 == 0 ? 90.0f : 5.0f;
     for (int64_t row = 0; row < rows; ++row) {
         if (target[row] < 0) continue;
+        const double scale = weight != NULL ? weight[row] : 1.0;
         double sum = exp(logits[row * vocab]);
         for (int64_t i = 1; i < vocab; ++i) sum += exp(logits[row * vocab + i]);
         for (int64_t i = 0; i < vocab; ++i)
-            want[row * vocab + i] = exp(logits[row * vocab + i]) / sum - (i == target[row]);
-        loss += log(sum) - logits[row * vocab + target[row]];
+            want[row * vocab + i] = scale * (exp(logits[row * vocab + i]) / sum - (i == target[row]));
+        loss += scale * (log(sum) - logits[row * vocab + target[row]]);
     }
-    const double got = device->cross_entropy(rows, vocab, logits, target);
+    const double got = device->cross_entropy(rows, vocab, logits, target, weight);
     assert_true(fabs(got - loss) <= 1e-5 * (1.0 + fabs(loss)));
     assert_close("d logits", logits, want, rows * vocab, 1e-6);
     free(logits), free(want);
@@ -297,7 +298,10 @@ static void cross_entropy_and_its_gradient_are_right(void **state) {
     const dcpar_device *device;
     for (int32_t index = 0; (device = dcpar_device_at(index)) != NULL; ++index) {
         const int64_t sizes[] = {1, 3, 16, 61, 256};
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) check_loss(device, sizes[i]);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+            check_loss(device, sizes[i], NULL);
+            check_loss(device, sizes[i], (const float[]){0.25f, 7.0f, 3.0f, 0.0f});
+        }
     }
 }
 
@@ -309,7 +313,7 @@ static void a_number_that_is_none_is_not_hidden(void **state) {
         const int32_t target = 0;
         device->swiglu_forward(1, 2, gate_up, output);
         assert_true(isnan(output[0]) && !isnan(output[1]));
-        assert_true(isnan(device->cross_entropy(1, 3, logits, &target)));
+        assert_true(isnan(device->cross_entropy(1, 3, logits, &target, NULL)));
     }
 }
 

@@ -263,7 +263,7 @@ static void sequences_packed_in_one_row_are_sequences_run_alone(void **state) {
     memset(m.gradients, 0, (size_t)m.count * sizeof *packed);
     for (int64_t s = 0; s < row.sequences; ++s) {
         const int64_t start = row.starts[s], alone[] = {0, lengths[s]};
-        tokens = (dcpar_tokens){lengths[s], 1, alone, row.input + start, row.target + start, row.position + start};
+        tokens = (dcpar_tokens){lengths[s], 1, alone, row.input + start, row.target + start, row.position + start, NULL};
         assert_ok(dcpar_transformer_run(m.model, NULL, &tokens, 3, &loss, &loss_tokens, &error));
         apart += loss;
     }
@@ -321,7 +321,7 @@ static void a_row_without_loss_adds_exactly_zero(void **state) {
     for (int64_t i = 0; i < m.count; ++i) assert_true(m.gradients[i] == 0.0f);
 
     const int64_t no_starts[] = {0};
-    tokens = (dcpar_tokens){0, 0, no_starts, NULL, NULL, NULL};
+    tokens = (dcpar_tokens){0, 0, no_starts, NULL, NULL, NULL, NULL};
     assert_ok(dcpar_transformer_run(m.model, NULL, &tokens, 1, &loss, &loss_tokens, &error));
     assert_true(loss == 0.0 && loss_tokens == 0);
     token_row_destroy(&row);
@@ -348,7 +348,7 @@ static void rows_longer_than_a_chunk_of_logits_are_sums_of_their_sequences(void 
     memset(m.gradients, 0, (size_t)m.count * sizeof *packed);
     for (int64_t s = 0; s < 2; ++s) {
         const int64_t start = row.starts[s], alone[] = {0, lengths[s]};
-        tokens = (dcpar_tokens){lengths[s], 1, alone, row.input + start, row.target + start, row.position + start};
+        tokens = (dcpar_tokens){lengths[s], 1, alone, row.input + start, row.target + start, row.position + start, NULL};
         assert_ok(dcpar_transformer_run(m.model, NULL, &tokens, 0, &loss, &loss_tokens, &error));
         apart += loss;
     }

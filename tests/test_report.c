@@ -351,10 +351,10 @@ static void the_table_is_aligned_on_the_terminal(void **state) {
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
     assert_string_equal(text,
-                        "                                        idle  seconds an iteration           \n"
-                        "policy  tokens/s  speedup  measured  planned  measured     planned  last loss\n"
-                        "gro\xc3\x9f      3.00 k   3.00 \xc3\x97     2.0 %    1.0 %    1.50 s      1.80 s     4.2500\n"
-                        "bucket    1.00 k   1.00 \xc3\x97    20.0 %        \xe2\x80\x93    2.00 s      1.53 s     "
+                        "                                        idle       seconds an iteration\n"
+                        "policy  tokens/s  speedup  measured  planned  measured  planned   error  last loss\n"
+                        "gro\xc3\x9f      3.00 k   3.00 \xc3\x97     2.0 %    1.0 %    1.50 s   1.80 s  20.0 %     4.2500\n"
+                        "bucket    1.00 k   1.00 \xc3\x97    20.0 %        \xe2\x80\x93    2.00 s   1.53 s   5.0 %     "
                         "4.0000\n");
     FILE *full = fopen("/dev/full", "w");
     if (full == NULL) return;

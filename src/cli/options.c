@@ -8,17 +8,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "comm/launch.h"
+#include "dcpar_run.h"
 
 #define MOST_OPTIONS 64
 #define HELP_OPTION 1000
 
 /* ------------------------------------------------------------------------------------------------- failure */
 
+/* A launcher kills the other processes as soon as one ends in failure: the first one gets time to say why. */
+static bool speaks(void) {
+    if (dcpar_comm_launched_rank() == 0) return true;
+    nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+    return false;
+}
+
 int cli_fail(const cli_verb *verb, const dcpar_error *error) {
-    fprintf(stderr, "dcpar %s: %s\n", verb->name, error->text);
+    if (speaks()) fprintf(stderr, "dcpar %s: %s\n", verb->name, error->text);
     switch (error->status) {
     case DCPAR_OK:
         return EXIT_DONE;
@@ -36,6 +46,7 @@ int cli_fail(const cli_verb *verb, const dcpar_error *error) {
 }
 
 int cli_refuse(const cli_verb *verb, const char *format, ...) {
+    if (!speaks()) return EXIT_WRONG_INPUT;
     va_list values;
     va_start(values, format);
     fprintf(stderr, "dcpar %s: ", verb->name);
@@ -46,7 +57,7 @@ int cli_refuse(const cli_verb *verb, const char *format, ...) {
 }
 
 int cli_require_file(const cli_verb *verb, const char *path) {
-    if (path == NULL || strcmp(path, "-") == 0 || access(path, F_OK) == 0) return -1;
+    if (dcpar_comm_mpi_launched() || path == NULL || strcmp(path, "-") == 0 || access(path, F_OK) == 0) return -1;
     const int problem = errno;
     char tokens[4096];
     snprintf(tokens, sizeof tokens, "%s.bin", path);
@@ -192,12 +203,14 @@ static int set_sizes(const cli_verb *verb, const char *text, int32_t sizes[64], 
 
 int cli_set_planning(const cli_verb *verb, const cli_planning *planning, int32_t sizes[64],
                      dcpar_planner_options *options, bool *split) {
-    if (planning->world > INT32_MAX || planning->g_min > INT32_MAX || planning->g_max > INT32_MAX)
-        return cli_refuse(verb, "a number of ranks or repeats is above %d", INT32_MAX);
+    if (planning->world > INT32_MAX || planning->g_min > INT32_MAX || planning->g_max > INT32_MAX ||
+        planning->buckets > INT32_MAX)
+        return cli_refuse(verb, "a number of ranks, repeats or buckets is above %d", INT32_MAX);
     options->world = (int32_t)planning->world;
     options->tokens_per_iteration = planning->tokens;
     options->sequences_per_iteration = planning->sequences;
     options->seed = (uint64_t)planning->seed;
+    options->bucket_count = (int32_t)planning->buckets;
     options->epoch = planning->epoch;
     options->memory = planning->memory;
     options->g_min = (int32_t)planning->g_min;

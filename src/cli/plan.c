@@ -36,6 +36,20 @@ static dcpar_status print_plans(const plan_arguments *arguments, dcpar_planner *
     return dcpar_summary_print(stdout, &summary, error);
 }
 
+/* What is used of each sequence: its start, or pieces that fit. */
+static dcpar_status get_pieces(const plan_arguments *arguments, const dcpar_profile *profile,
+                               const dcpar_planner_options *options, bool split, const int64_t *lengths, int64_t count,
+                               dcpar_pieces **pieces, dcpar_error *error) {
+    dcpar_piece_options use = {.truncate = arguments->planning.truncate};
+    if (split) {
+        const int64_t memory = options->memory > 0 ? options->memory : dcpar_profile_get_info(profile)->memory;
+        const int64_t fits = dcpar_longest_fit(profile, options->world, memory, options->sp_sizes,
+                                               options->sp_size_count, NULL);
+        use.limit = fits > 0 ? fits : 1;
+    }
+    return dcpar_pieces_create(lengths, count, &use, pieces, error);
+}
+
 static dcpar_status plan(const plan_arguments *arguments, const dcpar_planner_options *options, bool split,
                          dcpar_error *error) {
     dcpar_profile *profile = NULL;
@@ -44,18 +58,12 @@ static dcpar_status plan(const plan_arguments *arguments, const dcpar_planner_op
     int64_t *lengths = NULL, count = 0;
     dcpar_status status = dcpar_profile_load(arguments->profile, &profile, error);
     if (status == DCPAR_OK) status = dcpar_lengths_read(arguments->lengths, &lengths, &count, error);
-    const int64_t *given = lengths;
-    if (status == DCPAR_OK && split) {
-        const int64_t memory = options->memory > 0 ? options->memory : dcpar_profile_get_info(profile)->memory;
-        const int64_t limit = dcpar_longest_fit(profile, options->world, memory, options->sp_sizes,
-                                                options->sp_size_count, NULL);
-        status = dcpar_pieces_create(lengths, count, limit > 0 ? limit : 1, &pieces, error);
-        if (status == DCPAR_OK) {
-            given = dcpar_pieces_lengths(pieces);
-            count = dcpar_pieces_count(pieces);
-        }
-    }
-    if (status == DCPAR_OK) status = dcpar_planner_create(profile, given, count, options, &planner, error);
+    if (status == DCPAR_OK) status = get_pieces(arguments, profile, options, split, lengths, count, &pieces, error);
+    if (status == DCPAR_OK)
+        status = dcpar_planner_create(profile, dcpar_pieces_lengths(pieces), dcpar_pieces_count(pieces), options, &planner,
+                                      error);
+    if (status == DCPAR_OK && !arguments->json)
+        dcpar_print_if_all_equal(stdout, dcpar_pieces_lengths(pieces), dcpar_pieces_count(pieces));
     if (status == DCPAR_OK) status = print_plans(arguments, planner, error);
     dcpar_planner_destroy(planner);
     dcpar_pieces_destroy(pieces);

@@ -12,21 +12,11 @@
 
 typedef struct profile_arguments {
     const char *model_name, *out;
-    dcpar_model model;
     int64_t world, memory, shortest, longest;
     bool quiet;
     char *partial_path;
     dcpar_progress progress;
 } profile_arguments;
-
-static void show(void *context, int64_t done, int64_t total, const dcpar_profile_row *last) {
-    char text[80] = "";
-    dcpar_progress *progress = context;
-    progress->total = total;
-    if (last != NULL)
-        snprintf(text, sizeof text, "length %lld, SP %d, batch %d", (long long)last->length, last->sp, last->batch);
-    dcpar_progress_update(progress, done, text);
-}
 
 static void summarise(const profile_arguments *arguments, const dcpar_profile *profile) {
     int64_t count, fit = 0;
@@ -52,11 +42,14 @@ static dcpar_status profile_rank(dcpar_comm *world, void *argument, dcpar_error 
     options.stop = cli_interrupted;
     if (speaks) {
         dcpar_progress_start(&arguments->progress, stderr, "profile", 0, arguments->quiet);
-        options.progress = show;
+        options.progress = dcpar_progress_profile;
         options.progress_context = &arguments->progress;
     }
     dcpar_profile *profile = NULL;
-    dcpar_status status = dcpar_model_profile(world, &arguments->model, arguments->memory, &options, &profile, error);
+    dcpar_model model;
+    dcpar_status status = dcpar_model_read(arguments->model_name, &model, error);
+    if (status == DCPAR_OK)
+        status = dcpar_model_profile(world, &model, arguments->memory, &options, &profile, error);
     if (speaks) dcpar_progress_finish(&arguments->progress);
     if (status == DCPAR_OK && speaks) {
         status = dcpar_profile_save(profile, arguments->out, error);
@@ -88,7 +81,6 @@ static int run(int count, char **words) {
     if (arguments.out == NULL) return cli_refuse(verb, "--out is missing: where the profile is to be written");
     if (arguments.world > 4096) return cli_refuse(verb, "--world %lld: at most 4096 ranks", (long long)arguments.world);
     dcpar_error error = {0};
-    if (dcpar_model_read(arguments.model_name, &arguments.model, &error) != DCPAR_OK) return cli_fail(verb, &error);
     const size_t size = strlen(arguments.out) + sizeof ".partial";
     arguments.partial_path = malloc(size);
     if (arguments.partial_path == NULL) return cli_refuse(verb, "the host is out of memory");

@@ -8,7 +8,7 @@
 #include "train/train.h"
 
 typedef struct train_arguments {
-    const char *data, *model_name, *profile_path, *policies, *out, *resume;
+    const char *data, *model_name, *profile_path, *policies, *out, *resume, *weigh;
     cli_planning planning;
     int64_t ranks;
 } train_arguments;
@@ -46,8 +46,15 @@ static dcpar_status load_profile(const train_arguments *arguments, dcpar_profile
     return dcpar_profile_load(path, profile, error);
 }
 
-static dcpar_status train(const train_arguments *arguments, const dcpar_training *asked, dcpar_error *error) {
-    dcpar_training training = *asked; /* lives as long as what it points to */
+typedef struct train_call {
+    const train_arguments *arguments;
+    const dcpar_training *training;
+} train_call;
+
+/* Opens what the arguments name and trains: on `world`, or on as many threads as were asked for. */
+static dcpar_status train(dcpar_comm *world, void *argument, dcpar_error *error) {
+    const train_arguments *arguments = ((train_call *)argument)->arguments;
+    dcpar_training training = *((train_call *)argument)->training;
     dcpar_model model;
     dcpar_dataset *dataset = NULL;
     dcpar_profile *profile = NULL;
@@ -66,9 +73,8 @@ static dcpar_status train(const train_arguments *arguments, const dcpar_training
         training.profile = profile;
         if (training.memory == 0 && profile != NULL) training.memory = dcpar_profile_get_info(profile)->memory;
         if (training.memory == 0) training.memory = INT64_C(4) << 30;
-        status = dcpar_comm_mpi_launched()
-                     ? dcpar_comm_run_mpi(dcpar_train, &training, error)
-                     : dcpar_comm_run_local((int32_t)arguments->ranks, dcpar_train, &training, error);
+        status = world != NULL ? dcpar_train(world, &training, error)
+                               : dcpar_comm_run_local((int32_t)arguments->ranks, dcpar_train, &training, error);
     }
     dcpar_dataset_close(dataset);
     dcpar_profile_destroy(profile);
@@ -76,7 +82,7 @@ static dcpar_status train(const train_arguments *arguments, const dcpar_training
 }
 
 static int run(int count, char **words) {
-    train_arguments arguments = {.model_name = "demo", .policies = "buddy", .planning = CLI_PLANNING_INIT, .ranks = 1};
+    train_arguments arguments = {.model_name = "demo", .policies = "buddy", .weigh = "tokens", .planning = CLI_PLANNING_INIT, .ranks = 1};
     dcpar_training training = {.stepping = DCPAR_ENGINE_OPTIONS_INIT, .epochs = 1, .checkpoint_every = 50};
     const cli_option options[] = {
         {"model", CLI_TEXT, &arguments.model_name, 0, "FILE|NAME", "a Hugging Face config.json, or tiny, demo, small (demo)"},
@@ -85,10 +91,11 @@ static int run(int count, char **words) {
         {"profile", CLI_TEXT, &arguments.profile_path, 0, "FILE", "from dcpar profile (measured first)"},
         {"policy", CLI_TEXT, &arguments.policies, 0, "NAME,...", "bucket, inter, intra, buddy; several run in turn (buddy)"},
         CLI_PLANNING_OPTIONS(arguments.planning),
-        {"truncate", CLI_INTEGER, &training.truncate, 1, "TOKENS", "of longer sequences use only their start"},
+        {"sample", CLI_INTEGER, &training.use.sample, 1, "TOKENS", "use only sequences drawn at random, so many tokens"},
         {"epochs", CLI_INTEGER, &training.epochs, 1, "E", "(1)"},
         {"iterations", CLI_INTEGER, &training.iterations, 1, "K", "optimizer steps, at most"},
         {"tokens", CLI_INTEGER, &training.tokens, 1, "N", "end when so many tokens have been trained on"},
+        {"weigh", CLI_TEXT, &arguments.weigh, 0, "tokens|sequences", "what weighs the same in loss and gradient (tokens)"},
         {"stop-after", CLI_INTEGER, &training.stop_after, 1, "K", "end this session after K iterations; go on with --resume"},
         {"learning-rate", CLI_NUMBER, &training.stepping.learning_rate, 0, "X", "after warm-up (3e-4)"},
         {"final-learning-rate", CLI_NUMBER, &training.stepping.final_learning_rate, 0, "X", "at the cosine's end (3e-5)"},
@@ -117,6 +124,11 @@ static int run(int count, char **words) {
     training.planning = (dcpar_planner_options)DCPAR_PLANNER_OPTIONS_INIT;
     const int set = cli_set_planning(verb, &arguments.planning, sizes, &training.planning, &training.split);
     if (set >= 0) return set;
+    training.use.truncate = arguments.planning.truncate;
+    training.use.seed = training.planning.seed;
+    training.weigh_sequences = strcmp(arguments.weigh, "sequences") == 0;
+    if (!training.weigh_sequences && strcmp(arguments.weigh, "tokens") != 0)
+        return cli_refuse(verb, "--weigh %s: it is tokens or sequences", arguments.weigh);
     char *policies = malloc(strlen(arguments.policies) + 1), *command = join_words(count, words);
     if (policies == NULL || command == NULL) return cli_refuse(verb, "the host is out of memory");
     strcpy(policies, arguments.policies);
@@ -127,11 +139,14 @@ static int run(int count, char **words) {
     training.stop = cli_interrupted;
     cli_catch_interrupt();
     dcpar_error error = {0};
+    train_call call = {&arguments, &training};
     int status;
     if (training.policy_count < 0)
         status = cli_refuse(verb, "--policy: at most %d policies", DCPAR_MOST_POLICIES);
+    else if ((dcpar_comm_mpi_launched() ? dcpar_comm_run_mpi(train, &call, &error) : train(NULL, &call, &error)) == DCPAR_OK)
+        status = EXIT_DONE;
     else
-        status = train(&arguments, &training, &error) == DCPAR_OK ? EXIT_DONE : cli_fail(verb, &error);
+        status = cli_fail(verb, &error);
     free(policies);
     free(command);
     return status;

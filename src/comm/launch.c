@@ -11,21 +11,31 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "dcpar_run.h"
+#include "comm/launch.h"
 
-/* The variable's value when it is a positive whole number, else 0. */
-static long tasks_in(const char *variable) {
+/* The variable's value when it is a whole number that is not negative, else -1. */
+static long number_in(const char *variable) {
     const char *text = getenv(variable);
-    if (text == NULL) return 0;
+    if (text == NULL) return -1;
     char *end = NULL;
     errno = 0;
     const long value = strtol(text, &end, 10);
-    return errno == 0 && end != text && *end == '\0' && value > 0 ? value : 0;
+    return errno == 0 && end != text && *end == '\0' && value >= 0 ? value : -1;
 }
 
 bool dcpar_comm_mpi_launched(void) {
-    if (tasks_in("OMPI_COMM_WORLD_SIZE") >= 1) return true;
-    const long pmi_tasks = tasks_in("PMI_SIZE"), step_tasks = tasks_in("SLURM_STEP_NUM_TASKS");
-    if (pmi_tasks > 1 || (pmi_tasks == 1 && step_tasks == 0)) return true;
+    if (number_in("OMPI_COMM_WORLD_SIZE") >= 1) return true;
+    const long pmi_tasks = number_in("PMI_SIZE"), step_tasks = number_in("SLURM_STEP_NUM_TASKS");
+    if (pmi_tasks > 1 || (pmi_tasks == 1 && step_tasks < 1)) return true;
     return step_tasks > 1 && getenv("SLURM_PROCID") != NULL;
+}
+
+int32_t dcpar_comm_launched_rank(void) {
+    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    if (!dcpar_comm_mpi_launched()) return 0;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; ++i) {
+        const long rank = number_in(variables[i]);
+        if (rank >= 0 && rank <= INT32_MAX) return (int32_t)rank;
+    }
+    return 0;
 }

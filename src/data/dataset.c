@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/file.h"
+#include "base/file.h"
 #include "data/format.h"
 
 /* Asked in this order: a folder is a folder, whatever its name ends in. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "data/file.h"
+#include "base/file.h"
 #include "data/format.h"
 #include "data/integers.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "data/file.h"
+#include "base/file.h"
 
 #define FIRST_CAPACITY 1024
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "data/file.h"
+#include "base/file.h"
 #include "data/format.h"
 
 static dcpar_status read_dataset(const char *path, int64_t **lengths, int64_t *count, dcpar_error *error) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "data/file.h"
+#include "base/file.h"
 #include "data/format.h"
 #include "data/integers.h"
 

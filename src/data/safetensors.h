@@ -38,7 +38,7 @@ int64_t dcpar_safetensor_bytes(const dcpar_safetensor *tensor);
 /* --------------------------------------------------------------------------------------------------------- writing
  * The tensors are announced first; then their values are appended in the same order, in portions of any size, so that
  * nobody needs all of them at the same time. The file appears under its path when it is committed, whole and on disk
- * (data/atomic_file.h). One thread at a time. */
+ * (base/atomic_file.h). One thread at a time. */
 
 typedef struct dcpar_safetensors_writer dcpar_safetensors_writer;
 

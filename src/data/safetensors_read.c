@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "data/file.h"
+#include "base/file.h"
 #include "data/safetensors.h"
 
 #define METADATA_KEY "__metadata__"

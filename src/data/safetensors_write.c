@@ -4,7 +4,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "data/atomic_file.h"
+#include "base/atomic_file.h"
 #include "data/safetensors.h"
 
 #define ALIGNMENT 8

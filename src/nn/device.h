@@ -72,9 +72,9 @@ typedef struct dcpar_device {
     /* gate_up becomes its own gradient; d_output [rows, width]. */
     void (*swiglu_backward)(int64_t rows, int64_t width, float *gate_up, const float *d_output);
 
-    /* Cross-entropy of logits [rows, vocab] with target[rows]; a negative target has no loss. logits become the
-     * gradient of the sum of losses. Returns that sum. */
-    double (*cross_entropy)(int64_t rows, int64_t vocab, float *logits, const int32_t *target);
+    /* Cross-entropy of logits [rows, vocab] with target[rows], times weight[rows] unless that is NULL; a negative target
+     * has no loss. logits become the gradient of the sum of losses. Returns that sum. */
+    double (*cross_entropy)(int64_t rows, int64_t vocab, float *logits, const int32_t *target, const float *weight);
 } dcpar_device;
 
 /* The CPU's tables that can run on this machine, best first; NULL past the last. */

@@ -41,7 +41,7 @@ void dcpar_embedding_backward(const dcpar_pass *pass, const int32_t *input, int6
 }
 
 static double loss_of_chunk(const dcpar_pass *pass, const dcpar_model_tensors *weights,
-                            const dcpar_model_tensors *gradients, const int32_t *target, int64_t first,
+                            const dcpar_model_tensors *gradients, const dcpar_tokens *tokens, int64_t first,
                             int64_t rows) {
     const dcpar_model_config *config = pass->shape.config;
     const dcpar_device *device = pass->device;
@@ -50,7 +50,8 @@ static double loss_of_chunk(const dcpar_pass *pass, const dcpar_model_tensors *w
     float *logits = pass->space.loss.logits, *d_x = pass->space.loss.d_stream;
     device->norm_forward(rows, hidden, config->rms_norm_eps, x, weights->norm, normed);
     dcpar_linear_forward(pass, rows, hidden, vocab, normed, weights->head, logits, false);
-    const double loss = device->cross_entropy(rows, vocab, logits, target + first);
+    const double loss = device->cross_entropy(rows, vocab, logits, tokens->target + first,
+                                              tokens->weight != NULL ? tokens->weight + first : NULL);
     dcpar_linear_weight_gradient(pass, rows, hidden, vocab, logits, normed, gradients->head);
     dcpar_linear_input_gradient(pass, rows, hidden, vocab, logits, weights->head, normed);
     memset(d_x, 0, (size_t)(rows * hidden) * sizeof *d_x);
@@ -60,10 +61,10 @@ static double loss_of_chunk(const dcpar_pass *pass, const dcpar_model_tensors *w
 }
 
 double dcpar_loss(const dcpar_pass *pass, const dcpar_model_tensors *weights, const dcpar_model_tensors *gradients,
-                  const int32_t *target, int64_t live) {
+                  const dcpar_tokens *tokens, int64_t live) {
     const int64_t chunk = pass->shape.chunk;
     double loss = 0.0;
     for (int64_t first = 0; first < live; first += chunk)
-        loss += loss_of_chunk(pass, weights, gradients, target, first, live - first < chunk ? live - first : chunk);
+        loss += loss_of_chunk(pass, weights, gradients, tokens, first, live - first < chunk ? live - first : chunk);
     return loss;
 }

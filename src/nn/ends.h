@@ -20,6 +20,6 @@ void dcpar_embedding_backward(const dcpar_pass *pass, const int32_t *input, int6
  * `gradients`; returns that sum. Rows of padding are zeros and stay zeros. A chunk of tokens at a time: tokens x
  * vocabulary numbers are never there at once. */
 double dcpar_loss(const dcpar_pass *pass, const dcpar_model_tensors *weights, const dcpar_model_tensors *gradients,
-                  const int32_t *target, int64_t live);
+                  const dcpar_tokens *tokens, int64_t live);
 
 #endif

@@ -173,7 +173,7 @@ static dcpar_status run_in_arena(dcpar_transformer *model, dcpar_pass *pass, con
     dcpar_rotation_angles(pass, tokens->position, live);
     dcpar_embedding_forward(pass, weights.embedding, tokens->input, live, push_input(pass, &places[0]));
     DCPAR_TRY(layers_forward(model, pass, places, recompute, watch, error));
-    *loss_sum = dcpar_loss(pass, &weights, &gradients, tokens->target, live);
+    *loss_sum = dcpar_loss(pass, &weights, &gradients, tokens, live);
     DCPAR_TRY(layers_backward(model, pass, places, recompute, watch, error));
     dcpar_embedding_backward(pass, tokens->input, live, gradients.embedding);
     return DCPAR_OK;

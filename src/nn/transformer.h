@@ -35,6 +35,7 @@ typedef struct dcpar_tokens {
     const int32_t *input;    /* [total / p] this rank's token ids */
     const int32_t *target;   /* [total / p] what each predicts; negative: no loss there (padding, last token) */
     const int32_t *position; /* [total / p] place in its sequence, for the rotary embedding */
+    const float *weight;     /* [total / p] what the loss there is multiplied by; NULL: 1 everywhere */
 } dcpar_tokens;
 
 typedef struct dcpar_transformer dcpar_transformer;

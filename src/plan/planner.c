@@ -60,6 +60,8 @@ static dcpar_status check_options(const dcpar_planner_options *options, dcpar_er
     if (options->buckets != NULL && dcpar_buckets_count(options->buckets) > MOST_BUCKETS)
         return dcpar_fail(error, DCPAR_INVALID, "%d buckets are more than %d", dcpar_buckets_count(options->buckets),
                           MOST_BUCKETS);
+    if (options->bucket_count < 0 || options->bucket_count > MOST_BUCKETS)
+        return dcpar_fail(error, DCPAR_INVALID, "%d buckets: there may be 1 to %d", options->bucket_count, MOST_BUCKETS);
     return DCPAR_OK;
 }
 
@@ -143,7 +145,8 @@ static dcpar_status make_buckets(dcpar_planner *planner, const dcpar_buckets *gi
     if (given == NULL) {
         /* Padding must not push a sequence onto more ranks than it needs: the longest that fits on each size is a
          * bound. */
-        return dcpar_buckets_minimal_with(planner->lengths, planner->count, DCPAR_DEFAULT_BUCKETS, fit->used_on,
+        const int32_t asked = planner->options.bucket_count, count = asked > 0 ? asked : DCPAR_DEFAULT_BUCKETS;
+        return dcpar_buckets_minimal_with(planner->lengths, planner->count, count, fit->used_on,
                                           fit->size_count, fit->longest, &planner->buckets, error);
     }
     int64_t bounds[MOST_BUCKETS];
@@ -286,7 +289,7 @@ static dcpar_status set_up(dcpar_planner *planner, const dcpar_profile *profile,
         choose_widths(planner);
         DCPAR_TRY(limit_to_widths(planner, &changed, error));
     }
-    for (size_t i = 0; i < buckets; ++i)
+    for (size_t i = 0; i < buckets && planner->policy->draws; ++i)
         planner->identity = dcpar_mix(planner->identity ^ (uint64_t)dcpar_buckets_bound(planner->buckets, (int32_t)i));
     return planner->policy->create(planner, error);
 }
@@ -420,12 +423,12 @@ int32_t dcpar_planner_state(const dcpar_planner *planner, int64_t *values) {
 dcpar_status dcpar_planner_restore(dcpar_planner *planner, const int64_t *values, int32_t count, dcpar_error *error) {
     if (count < STATE_HEAD || values[0] != STATE_FORMAT)
         return dcpar_fail(error, DCPAR_MISMATCH, "the planner's saved state is not of this version");
-    if (values[1] != (int64_t)planner->identity)
-        return dcpar_fail(error, DCPAR_MISMATCH,
-                          "the planner's saved state belongs to other lengths, another seed, order or other buckets");
     if (values[2] != planner->policy->draws)
         return dcpar_fail(error, DCPAR_MISMATCH, "policy %s cannot go on where a policy of another kind stopped",
                           planner->policy->name);
+    if (values[1] != (int64_t)planner->identity)
+        return dcpar_fail(error, DCPAR_MISMATCH,
+                          "the planner's saved state belongs to other lengths, another seed, another order or other buckets");
     if (values[3] != planner->usable)
         return dcpar_fail(error, DCPAR_MISMATCH,
                           "%lld sequences of the planner's saved state fit, %lld of these do: the rest of the epoch "

@@ -30,7 +30,7 @@ struct dcpar_planner {
     const int64_t *lengths;
     int64_t count;
     int64_t limit;     /* longer sequences are dropped */
-    uint64_t identity; /* of lengths, seed, order and buckets: what a saved state belongs to */
+    uint64_t identity; /* of lengths, seed, order and, if the policy draws, buckets: what a saved state belongs to */
 
     dcpar_buckets *buckets;
     int64_t *bucket_count;  /* [buckets] sequences that are used */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "data/atomic_file.h"
+#include "base/atomic_file.h"
 #include "profile/file.h"
 
 #define FORMAT "dcpar-profile"

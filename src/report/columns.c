@@ -54,6 +54,10 @@ static const char *planned_peak(const dcpar_figures *figures, char *text) {
     return bytes_text(figures->planned_peak_bytes, text);
 }
 
+static const char *median_memory_error(const dcpar_figures *figures, char *text) {
+    return percent_text(figures->memory_error, text);
+}
+
 static const char *last_loss(const dcpar_figures *figures, char *text) {
     return isfinite(figures->last_loss) ? dcpar_text_fixed(figures->last_loss, 4, text) : NULL;
 }
@@ -74,9 +78,10 @@ static const dcpar_column all_columns[] = {
     {"idle", "planned", true, planned_idle},
     {"seconds an iteration", "measured", true, seconds},
     {"seconds an iteration", "planned", true, planned_seconds},
-    {"seconds an iteration", "error", false, median_error},
-    {"peak memory a rank", "measured", false, peak},
-    {"peak memory a rank", "planned", false, planned_peak},
+    {"seconds an iteration", "error", true, median_error},
+    {"peak memory", "measured", false, peak},
+    {"peak memory", "planned", false, planned_peak},
+    {"peak memory", "error", true, median_memory_error},
     {"", "last loss", true, last_loss},
     {"", "iterations", false, iterations},
     {"", "tokens", false, tokens},

@@ -24,11 +24,19 @@ static int compare_doubles(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* `space` holds policy->count doubles. */
-static double median_error(const dcpar_report_policy *policy, double *space) {
+static double seconds_ratio(const dcpar_report_iteration *one) { return one->predicted_seconds / one->seconds; }
+
+static double memory_ratio(const dcpar_report_iteration *one) {
+    if (one->predicted_peak_bytes == 0 || one->peak_bytes == 0) return NAN;
+    return (double)one->predicted_peak_bytes / (double)one->peak_bytes;
+}
+
+/* `ratio`: planned over measured; `space` holds policy->count doubles. */
+static double median_error(const dcpar_report_policy *policy, double (*ratio)(const dcpar_report_iteration *),
+                           double *space) {
     int64_t count = 0;
     for (int64_t i = 0; i < policy->count; ++i) {
-        const double error = fabs(policy->iterations[i].predicted_seconds / policy->iterations[i].seconds - 1);
+        const double error = fabs(ratio(&policy->iterations[i]) - 1);
         if (isfinite(error)) space[count++] = error;
     }
     if (count == 0) return NAN;
@@ -59,7 +67,8 @@ static dcpar_figures figures_of(const dcpar_report_policy *policy, double *space
     figures.planned_idle = mean(&planned_idle);
     figures.seconds = mean(&seconds);
     figures.planned_seconds = mean(&planned);
-    figures.error = median_error(policy, space);
+    figures.error = median_error(policy, seconds_ratio, space);
+    figures.memory_error = median_error(policy, memory_ratio, space);
     return figures;
 }
 

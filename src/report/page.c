@@ -157,7 +157,7 @@ static void write_result(FILE *file, const dcpar_report *report, const dcpar_fig
         write_table(file, report, figures);
         PUT("<p class=\"soft\">Tokens are those of real sequences, padding not counted. Seconds include the optimizer "
             "step.%s</p>\n",
-            has_error ? " Error: how far planned seconds are from measured ones, median over the iterations." : "");
+            has_error ? " Error: how far what was planned is from what was measured, median over the iterations." : "");
     }
     PUT("</section>\n");
 }

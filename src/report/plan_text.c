@@ -188,6 +188,19 @@ dcpar_status dcpar_plan_print(FILE *file, const dcpar_plan *plan, int32_t world,
     return check_written(file, "the plan", error);
 }
 
+void dcpar_print_if_all_equal(FILE *file, const int64_t *lengths, int64_t count) {
+    int64_t shortest = INT64_MAX, longest = 0;
+    char text[DCPAR_UNIT_TEXT];
+    for (int64_t i = 0; i < count; ++i) {
+        if (lengths[i] == 0) continue;
+        if (lengths[i] < shortest) shortest = lengths[i];
+        if (lengths[i] > longest) longest = lengths[i];
+    }
+    if (shortest == longest)
+        fprintf(file, "All sequences have a length of %s: there is nothing to gain from treating lengths differently.\n",
+                dcpar_text_integer(longest, text));
+}
+
 dcpar_status dcpar_summary_print(FILE *file, const dcpar_epoch_summary *summary, dcpar_error *error) {
     char used[DCPAR_UNIT_TEXT], dropped[DCPAR_UNIT_TEXT], total[DCPAR_UNIT_TEXT], number[DCPAR_UNIT_TEXT];
     fprintf(file, "epoch %lld: %s iterations, used %s + dropped %s = total %s sequences", (long long)summary->epoch,

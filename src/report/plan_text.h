@@ -11,6 +11,9 @@
  * cannot be written. */
 dcpar_status dcpar_plan_print(FILE *file, const dcpar_plan *plan, int32_t world, dcpar_error *error);
 
+/* Says when all lengths that are not 0 are equal: then there is nothing to gain from treating them differently. */
+void dcpar_print_if_all_equal(FILE *file, const int64_t *lengths, int64_t count);
+
 /* Prints an epoch's counts: used + dropped = total, with the reasons. */
 dcpar_status dcpar_summary_print(FILE *file, const dcpar_epoch_summary *summary, dcpar_error *error);
 

@@ -86,6 +86,16 @@ void dcpar_progress_update(dcpar_progress *progress, int64_t done, const char *t
     fflush(progress->file);
 }
 
+void dcpar_progress_profile(void *context, int64_t done, int64_t total, const dcpar_profile_row *last) {
+    dcpar_progress *progress = context;
+    char text[80] = "", length[DCPAR_UNIT_TEXT];
+    if (last != NULL)
+        snprintf(text, sizeof text, "length %s, SP %d, batch %d", dcpar_text_integer(last->length, length), last->sp,
+                 last->batch);
+    progress->total = total;
+    dcpar_progress_update(progress, done, text);
+}
+
 void dcpar_progress_finish(dcpar_progress *progress) {
     if (progress->file == NULL || !progress->live || progress->printed == progress->started) return;
     fputs(clear_line, progress->file);

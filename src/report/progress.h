@@ -25,6 +25,9 @@ void dcpar_progress_start(dcpar_progress *progress, FILE *file, const char *labe
 /* `done` units of work are behind us; prints when it is time. `text` (may be NULL) says what is being done. */
 void dcpar_progress_update(dcpar_progress *progress, int64_t done, const char *text);
 
+/* What dcpar_measure_options.progress wants, with a dcpar_progress as its context. */
+void dcpar_progress_profile(void *progress, int64_t done, int64_t total, const dcpar_profile_row *last);
+
 /* Removes the line from a terminal. May be called again. */
 void dcpar_progress_finish(dcpar_progress *progress);
 

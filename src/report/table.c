@@ -51,11 +51,11 @@ static void find_widths(const dcpar_column *const *columns, int count, const dcp
 }
 
 static void print_head(FILE *file, const dcpar_column *const *columns, int count, const int *widths, int first) {
-    bool groups = false;
-    for (int i = 0; i < count; ++i) groups = groups || columns[i]->group[0] != '\0';
-    if (groups) {
+    int grouped = count; /* columns up to the last that has a group */
+    while (grouped > 0 && columns[grouped - 1]->group[0] == '\0') --grouped;
+    if (grouped > 0) {
         print_left(file, "", first);
-        for (int i = 0; i < count; i += dcpar_columns_span(columns, count, i))
+        for (int i = 0; i < grouped; i += dcpar_columns_span(columns, count, i))
             print_right(file, columns[i]->group, span_width(widths + i, dcpar_columns_span(columns, count, i)));
         fputc('\n', file);
     }

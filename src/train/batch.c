@@ -13,6 +13,7 @@ void dcpar_batch_destroy(dcpar_batch *batch) {
     free(batch->target);
     free(batch->position);
     free(batch->sequence);
+    free(batch->token_weight);
     memset(batch, 0, sizeof *batch);
 }
 
@@ -33,6 +34,9 @@ static dcpar_status make_room(dcpar_batch *batch, int64_t sequences, int64_t loc
     if (local > batch->token_capacity) {
         if (!grow(&batch->input, local) || !grow(&batch->target, local) || !grow(&batch->position, local))
             return dcpar_fail_memory(error, "a micro-batch");
+        float *larger = realloc(batch->token_weight, (size_t)local * sizeof *larger);
+        if (larger == NULL) return dcpar_fail_memory(error, "a micro-batch");
+        batch->token_weight = larger;
         batch->token_capacity = local;
     }
     if (length > batch->length_capacity) {
@@ -47,11 +51,14 @@ static dcpar_status make_room(dcpar_batch *batch, int64_t sequences, int64_t loc
 static void copy_part(dcpar_batch *batch, int64_t count, int64_t start, int64_t stride, int64_t first, int64_t local) {
     const int64_t from = start > first ? start : first;
     const int64_t to = start + stride < first + local ? start + stride : first + local;
+    const double weight = batch->by_sequence && count > 1 ? 1.0 / (double)(count - 1) : 1.0;
     for (int64_t token = from; token < to; ++token) {
         const int64_t place = token - start, at = token - first;
         batch->input[at] = place < count ? batch->sequence[place] : 0;
         batch->target[at] = place + 1 < count ? batch->sequence[place + 1] : -1;
         batch->position[at] = (int32_t)place;
+        batch->token_weight[at] = (float)weight;
+        if (place + 1 < count) batch->weight += weight;
     }
 }
 
@@ -61,7 +68,9 @@ static dcpar_status begin(dcpar_batch *batch, int64_t row_count, int64_t stride,
     const int64_t local = row_count * stride / sp;
     DCPAR_TRY(make_room(batch, row_count, local, stride, error));
     for (int64_t i = 0; i <= row_count; ++i) batch->starts[i] = i * stride;
-    *tokens = (dcpar_tokens){row_count * stride, row_count, batch->starts, batch->input, batch->target, batch->position};
+    batch->weight = 0.0;
+    *tokens = (dcpar_tokens){row_count * stride, row_count,       batch->starts,      batch->input,
+                             batch->target,      batch->position, batch->token_weight};
     return DCPAR_OK;
 }
 

@@ -7,8 +7,11 @@
 
 /* Room for one rank's part of a micro-batch, made once and used again; starts as zeros. */
 typedef struct dcpar_batch {
+    bool by_sequence; /* every sequence weighs 1, its loss tokens alike, instead of every loss token */
+    double weight;    /* of this rank's part, after dcpar_batch_fill */
     int64_t *starts;
     int32_t *input, *target, *position, *sequence;
+    float *token_weight;
     int64_t sequence_capacity, token_capacity, length_capacity;
 } dcpar_batch;
 

@@ -54,18 +54,20 @@ static int64_t values_of(const dcpar_tensor_view *view) { return view->rows * (v
 /* ------------------------------------------------------------------------------------------------- save */
 
 static dcpar_status begin_file(const char *path, const layout *layout, const dcpar_engine *engine,
-                               const dcpar_run_identity *identity, const int64_t *state,
+                               const dcpar_run_identity *identity, int64_t trained, const int64_t *state,
                                dcpar_safetensors_writer **writer, dcpar_error *error) {
-    char numbers[5][32];
+    char numbers[6][32];
     snprintf(numbers[0], sizeof numbers[0], "%" PRId64, dcpar_engine_iteration(engine));
     snprintf(numbers[1], sizeof numbers[1], "%" PRIu64, identity->seed);
     snprintf(numbers[2], sizeof numbers[2], "%" PRIu64, identity->data);
     snprintf(numbers[3], sizeof numbers[3], "%" PRId64, identity->sequences);
     snprintf(numbers[4], sizeof numbers[4], "%" PRId64, identity->tokens);
+    snprintf(numbers[5], sizeof numbers[5], "%" PRId64, trained);
     const dcpar_safetensors_text metadata[] = {{"format", "pt"},           {"dcpar.model", identity->model},
                                                {"dcpar.iteration", numbers[0]}, {"dcpar.seed", numbers[1]},
                                                {"dcpar.data", numbers[2]}, {"dcpar.sequences", numbers[3]},
-                                               {"dcpar.tokens", numbers[4]}, {"dcpar.version", DCPAR_VERSION}};
+                                               {"dcpar.tokens", numbers[4]}, {"dcpar.trained_tokens", numbers[5]},
+                                               {"dcpar.version", DCPAR_VERSION}};
     DCPAR_TRY(dcpar_safetensors_create(path, layout->tensors, layout->count, metadata,
                                        sizeof metadata / sizeof metadata[0], writer, error));
     return dcpar_safetensors_append(*writer, state, dcpar_safetensor_bytes(&layout->tensors[0]), error);
@@ -81,7 +83,7 @@ static dcpar_status append_model(const layout *layout, const float *parameters, 
 
 dcpar_status dcpar_checkpoint_save(const char *path, dcpar_comm *world, dcpar_engine *engine,
                                    const dcpar_transformer *model, const dcpar_planner *planner,
-                                   const dcpar_run_identity *identity, dcpar_error *error) {
+                                   const dcpar_run_identity *identity, int64_t trained, dcpar_error *error) {
     const bool writes = dcpar_comm_rank(world) == 0;
     layout layout;
     int64_t *state = malloc(DCPAR_STATE_MAX * sizeof *state);
@@ -93,7 +95,7 @@ dcpar_status dcpar_checkpoint_save(const char *path, dcpar_comm *world, dcpar_en
         return status;
     }
     if (writes) {
-        status = begin_file(path, &layout, engine, identity, state, &writer, error);
+        status = begin_file(path, &layout, engine, identity, trained, state, &writer, error);
         if (status == DCPAR_OK) status = append_model(&layout, dcpar_engine_parameters(engine), writer, error);
     }
     for (int i = 0; i < 2 && status == DCPAR_OK; ++i) {
@@ -176,7 +178,7 @@ static dcpar_status load(const dcpar_safetensors *file, const layout *layout, dc
 
 dcpar_status dcpar_checkpoint_load(const char *path, dcpar_comm *world, dcpar_engine *engine,
                                    const dcpar_transformer *model, dcpar_planner *planner,
-                                   const dcpar_run_identity *identity, dcpar_error *error) {
+                                   const dcpar_run_identity *identity, int64_t *trained, dcpar_error *error) {
     layout layout;
     dcpar_safetensors *file = NULL;
     DCPAR_TRY(dcpar_safetensors_open(path, &file, error));
@@ -184,6 +186,7 @@ dcpar_status dcpar_checkpoint_load(const char *path, dcpar_comm *world, dcpar_en
     if (status == DCPAR_OK) {
         status = load(file, &layout, engine, planner, identity, error);
         free_layout(&layout);
+        *trained = (int64_t)number_of(file, "dcpar.trained_tokens");
         if (status != DCPAR_OK) dcpar_fail_prefix(error, status, "%s", path);
     }
     dcpar_safetensors_close(file);

@@ -14,15 +14,15 @@ typedef struct dcpar_run_identity {
     int64_t sequences, tokens; /* of the dataset: to say what has changed */
 } dcpar_run_identity;
 
-/* Writes PATH atomically (rank 0). Collective. */
+/* Writes PATH atomically (rank 0); `trained`: tokens trained on so far. Collective. */
 dcpar_status dcpar_checkpoint_save(const char *path, dcpar_comm *world, dcpar_engine *engine,
                                    const dcpar_transformer *model, const dcpar_planner *planner,
-                                   const dcpar_run_identity *identity, dcpar_error *error);
+                                   const dcpar_run_identity *identity, int64_t trained, dcpar_error *error);
 
 /* Puts parameters, moments, iteration and planner where they were. DCPAR_MISMATCH, saying what differs, when the checkpoint
  * is of another run. Every rank reads the file. Collective. */
 dcpar_status dcpar_checkpoint_load(const char *path, dcpar_comm *world, dcpar_engine *engine,
                                    const dcpar_transformer *model, dcpar_planner *planner,
-                                   const dcpar_run_identity *identity, dcpar_error *error);
+                                   const dcpar_run_identity *identity, int64_t *trained, dcpar_error *error);
 
 #endif

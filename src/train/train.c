@@ -1,352 +1,33 @@
-/* The training loop. */
-#define _POSIX_C_SOURCE 200809L /* mkdir */
+/* A whole training: profile, what is used of the data, policies one after another, report. */
 #include "train/train.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/path.h"
+#include "report/plan_text.h"
 #include "report/progress.h"
 #include "report/report.h"
 #include "report/units.h"
-#include "train/batch.h"
-#include "train/checkpoint.h"
-#include "train/metrics_log.h"
 #include "train/probe.h"
-#include "train/record.h"
+#include "train/run.h"
 
-/* Iterations of which the report shows a timeline: not the first, in which memory is touched for the first time. */
-#define FIRST_TIMELINE 1
+/* ------------------------------------------------------------------------------------------- data and profile */
 
-/* A planner that fills memory to the last byte would fail on the rounding of what it interpolates. */
-#define MEMORY_MARGIN 128
-
-/* One policy's run on one rank. */
-typedef struct run {
-    const dcpar_training *training;
-    const dcpar_profile *profile;
-    const dcpar_pieces *pieces;
-    dcpar_comm *world;
-    bool speaks; /* rank 0 */
-    dcpar_planner *planner;
-    dcpar_engine *engine;
-    dcpar_arena *arena;
-    dcpar_transformer *model;
-    dcpar_batch batch;
-    dcpar_run_identity identity;
-    int64_t epoch, iterations, tokens, planned_iterations;
-    char *folder; /* NULL: nothing is written */
-    dcpar_metrics_log log;
-    dcpar_record *record;
-    dcpar_progress progress;
-    double *times;
-    int64_t times_capacity;
-} run;
-
-/* ------------------------------------------------------------------------------------------------ folders */
-
-static dcpar_status make_folder(const char *path, dcpar_error *error) {
-    if (mkdir(path, 0777) == 0 || errno == EEXIST) return DCPAR_OK;
-    return dcpar_fail(error, DCPAR_IO, "cannot make folder %s: %s", path, strerror(errno));
-}
-
-static dcpar_status join(const char *folder, const char *name, char **out, dcpar_error *error) {
-    const size_t size = strlen(folder) + strlen(name) + 2;
-    *out = malloc(size);
-    if (*out == NULL) return dcpar_fail_memory(error, "a path");
-    snprintf(*out, size, "%s/%s", folder, name);
-    return DCPAR_OK;
-}
-
-/* ------------------------------------------------------------------------------------------------- set-up */
-
-static int64_t total_tokens(const int64_t *lengths, int64_t count) {
-    int64_t total = 0;
-    for (int64_t i = 0; i < count; ++i) total += lengths[i];
-    return total;
-}
-
-static dcpar_status open_planner(run *run, const char *policy, dcpar_error *error) {
-    dcpar_planner_options options = run->training->planning;
-    options.world = dcpar_comm_size(run->world);
-    options.policy = policy;
-    options.memory = run->training->memory - run->training->memory / MEMORY_MARGIN;
-    return dcpar_planner_create(run->profile, dcpar_pieces_lengths(run->pieces), dcpar_pieces_count(run->pieces),
-                                &options, &run->planner, error);
-}
-
-/* Plans everything that will be trained before the first step: what cannot run is known now. Says how many iterations
- * there will be. */
-static dcpar_status plan_ahead(run *run, dcpar_error *error) {
-    const dcpar_training *training = run->training;
-    int64_t tokens = 0;
-    run->planned_iterations = 0;
-    for (int64_t epoch = 0; epoch < training->epochs; ++epoch) {
-        dcpar_planner_start_epoch(run->planner, training->planning.epoch + epoch);
-        for (;;) {
-            if (training->iterations > 0 && run->planned_iterations == training->iterations) break;
-            if (training->tokens > 0 && tokens >= training->tokens) break;
-            dcpar_plan *plan = NULL;
-            dcpar_status status = dcpar_planner_next(run->planner, &plan, error);
-            if (status == DCPAR_END) break;
-            if (status == DCPAR_OK) status = dcpar_plan_check(plan, training->memory, error);
-            if (status == DCPAR_OK) tokens += dcpar_plan_metrics(plan).tokens;
-            dcpar_plan_destroy(plan);
-            if (status != DCPAR_OK) return status;
-            ++run->planned_iterations;
-        }
-    }
-    const dcpar_epoch_summary summary = dcpar_planner_summary(run->planner);
-    if (run->speaks && !training->quiet) {
-        char count[DCPAR_UNIT_TEXT], bytes[DCPAR_UNIT_TEXT], limit[DCPAR_UNIT_TEXT];
-        const dcpar_worst_case worst = dcpar_planner_worst_case(run->planner);
-        printf("  %lld iterations planned and checked, %s tokens; of %lld sequences %lld dropped (%lld empty, %lld too "
-               "long)\n",
-               (long long)run->planned_iterations, dcpar_text_count((double)tokens, count), (long long)summary.total,
-               (long long)summary.dropped, (long long)summary.dropped_empty, (long long)summary.dropped_too_long);
-        printf("  most memory: %s of %s for %d x %lld tokens on %d rank%s, %d layers recomputed\n",
-               dcpar_text_bytes(worst.bytes, bytes), dcpar_text_bytes(training->memory, limit), worst.batch,
-               (long long)worst.padded_length, worst.sp, worst.sp == 1 ? "" : "s", worst.recompute);
-        fflush(stdout);
-    }
-    dcpar_planner_start_epoch(run->planner, training->planning.epoch);
-    return DCPAR_OK;
-}
-
-static dcpar_status open_model(run *run, dcpar_error *error) {
-    const dcpar_model_config *config = &run->training->model->config;
-    const int64_t parameters = dcpar_transformer_parameter_count(config);
-    dcpar_engine_options options = run->training->stepping;
-    if (options.total_iterations == 0) options.total_iterations = run->planned_iterations;
-    DCPAR_TRY(dcpar_engine_create(run->world, run->planner, parameters, &options, &run->engine, error));
-    DCPAR_TRY(dcpar_arena_create(run->training->memory, &run->arena, error));
-    const int64_t state = dcpar_engine_bytes(parameters, dcpar_comm_size(run->world));
-    if (!dcpar_arena_reserve(run->arena, state))
-        return dcpar_fail(error, DCPAR_DEVICE_MEMORY, "parameters, gradients and optimizer take %lld of %lld bytes",
-                          (long long)state, (long long)run->training->memory);
-    DCPAR_TRY(dcpar_transformer_create(config, dcpar_engine_parameters(run->engine), dcpar_engine_gradients(run->engine),
-                                       run->arena, &run->model, error));
-    dcpar_transformer_initialise(run->model, run->training->planning.seed);
-    return DCPAR_OK;
-}
-
-static dcpar_status open_files(run *run, const char *policy, dcpar_error *error) {
-    const dcpar_training *training = run->training;
-    if (training->out == NULL) return DCPAR_OK;
-    DCPAR_TRY(join(training->out, training->policy_count > 1 ? policy : ".", &run->folder, error));
-    char *path = NULL;
-    if (training->resume) {
-        DCPAR_TRY(join(run->folder, "checkpoint.safetensors", &path, error));
-        const dcpar_status status = dcpar_checkpoint_load(path, run->world, run->engine, run->model, run->planner,
-                                                          &run->identity, error);
-        free(path);
-        if (status != DCPAR_OK) return status;
-        run->epoch = dcpar_planner_summary(run->planner).epoch - training->planning.epoch;
-    }
-    if (!run->speaks) return DCPAR_OK;
-    DCPAR_TRY(make_folder(run->folder, error));
-    DCPAR_TRY(join(run->folder, "metrics.jsonl", &path, error));
-    const dcpar_status status = dcpar_metrics_log_open(path, dcpar_engine_iteration(run->engine), &run->log, error);
-    free(path);
-    return status;
-}
-
-static void close_run(run *run) {
-    dcpar_progress_finish(&run->progress);
-    dcpar_metrics_log_close(&run->log);
-    dcpar_batch_destroy(&run->batch);
-    dcpar_transformer_destroy(run->model);
-    dcpar_arena_destroy(run->arena);
-    dcpar_engine_destroy(run->engine);
-    dcpar_planner_destroy(run->planner);
-    free(run->folder);
-    free(run->times);
-}
-
-/* ---------------------------------------------------------------------------------------------- iterations */
-
-static dcpar_status run_turns(run *run, dcpar_error *error) {
-    dcpar_turn turn;
-    while (dcpar_engine_turn(run->engine, &turn, error)) {
-        const dcpar_microbatch *microbatch = turn.microbatch;
-        dcpar_tokens tokens;
-        double loss;
-        int64_t loss_tokens;
-        DCPAR_TRY(dcpar_batch_fill(&run->batch, run->training->dataset, run->pieces, microbatch->rows,
-                                   microbatch->row_count, microbatch->padded_length, microbatch->sp, turn.part, &tokens,
-                                   error));
-        DCPAR_TRY(dcpar_transformer_run(run->model, turn.group, &tokens, microbatch->recompute, &loss, &loss_tokens,
-                                        error));
-        dcpar_engine_add(run->engine, loss, (double)loss_tokens);
-    }
-    return DCPAR_OK;
-}
-
-static dcpar_status keep_timeline(run *run, const dcpar_result *result, dcpar_error *error) {
-    int64_t count;
-    const dcpar_plan *plan = dcpar_engine_plan(run->engine);
-    dcpar_plan_microbatches(plan, &count);
-    if (2 * count > run->times_capacity) {
-        double *larger = realloc(run->times, (size_t)(2 * count) * sizeof *larger);
-        if (larger == NULL) return dcpar_fail_memory(error, "measured times");
-        run->times = larger;
-        run->times_capacity = 2 * count;
-    }
-    DCPAR_TRY(dcpar_engine_times(run->engine, run->times, error));
-    if (!run->speaks) return DCPAR_OK;
-    return dcpar_record_add_timeline(run->record, result, plan, run->times,
-                                     dcpar_profile_get_info(run->profile)->step_seconds, error);
-}
-
-/* After an iteration: figures to file, record and screen. */
-static dcpar_status report_iteration(run *run, const dcpar_result *result, int64_t peak_bytes, dcpar_error *error) {
-    const dcpar_report_iteration iteration = {
-        .iteration = result->iteration,
-        .tokens = result->plan.tokens,
-        .loss = result->loss,
-        .seconds = result->seconds,
-        .predicted_seconds = result->plan.seconds + dcpar_profile_get_info(run->profile)->step_seconds,
-        .idle_ratio = result->idle_ratio,
-        .predicted_idle_ratio = result->plan.idle_ratio,
-        .gradient_norm = result->gradient_norm,
-        .learning_rate = result->learning_rate,
-        .peak_bytes = peak_bytes,
-        .predicted_peak_bytes = result->plan.peak_bytes,
-    };
-    if (run->iterations >= FIRST_TIMELINE && run->iterations < FIRST_TIMELINE + DCPAR_RECORD_TIMELINES)
-        DCPAR_TRY(keep_timeline(run, result, error));
-    if (!run->speaks) return DCPAR_OK;
-    char text[80];
-    snprintf(text, sizeof text, "loss %.3f, %.0f tokens/s", result->loss, (double)iteration.tokens / result->seconds);
-    dcpar_progress_update(&run->progress, result->iteration + 1, text);
-    DCPAR_TRY(dcpar_record_add(run->record, &iteration, error));
-    return run->log.file != NULL ? dcpar_metrics_log_write(&run->log, &iteration, error) : DCPAR_OK;
-}
-
-static dcpar_status save_checkpoint(run *run, dcpar_error *error) {
-    if (run->folder == NULL) return DCPAR_OK;
-    char *path = NULL;
-    DCPAR_TRY(join(run->folder, "checkpoint.safetensors", &path, error));
-    const dcpar_status status = dcpar_checkpoint_save(path, run->world, run->engine, run->model, run->planner,
-                                                      &run->identity, error);
-    free(path);
-    return status;
-}
-
-/* One iteration; DCPAR_END when the last epoch is over. */
-static dcpar_status iterate(run *run, dcpar_error *error) {
-    dcpar_status status = dcpar_engine_begin(run->engine, error);
-    while (status == DCPAR_END && run->epoch + 1 < run->training->epochs) {
-        dcpar_planner_start_epoch(run->planner, run->training->planning.epoch + ++run->epoch);
-        status = dcpar_engine_begin(run->engine, error);
-    }
-    if (status != DCPAR_OK) return status;
-    dcpar_arena_reset_peak(run->arena);
-    dcpar_result result;
-    DCPAR_TRY(run_turns(run, error));
-    double peak = (double)dcpar_arena_peak(run->arena);
-    DCPAR_TRY(dcpar_engine_step(run->engine, &result, error));
-    DCPAR_TRY(dcpar_comm_all_reduce(run->world, &peak, 1, DCPAR_MAX, error));
-    DCPAR_TRY(report_iteration(run, &result, (int64_t)peak, error));
-    run->tokens += result.plan.tokens;
-    ++run->iterations;
-    return DCPAR_OK;
-}
-
-/* Whether any rank has been asked to stop. */
-static dcpar_status asked_to_stop(const run *run, bool *stop, dcpar_error *error) {
-    double asked = run->training->stop != NULL && run->training->stop();
-    DCPAR_TRY(dcpar_comm_all_reduce(run->world, &asked, 1, DCPAR_MAX, error));
-    *stop = asked > 0;
-    return DCPAR_OK;
-}
-
-static dcpar_status iterate_all(run *run, dcpar_error *error) {
-    const dcpar_training *training = run->training;
-    for (;;) {
-        const int64_t done = dcpar_engine_iteration(run->engine);
-        bool stop;
-        DCPAR_TRY(asked_to_stop(run, &stop, error));
-        if (stop) {
-            DCPAR_TRY(save_checkpoint(run, error));
-            return dcpar_fail(error, DCPAR_INTERRUPTED, "interrupted after %lld iterations%s", (long long)done,
-                              run->folder != NULL ? "; go on with --resume" : "");
-        }
-        if (training->iterations > 0 && done >= training->iterations) break;
-        if (training->stop_after > 0 && run->iterations >= training->stop_after) break;
-        if (training->tokens > 0 && run->tokens >= training->tokens) break;
-        const dcpar_status status = iterate(run, error);
-        if (status == DCPAR_END) break;
-        if (status != DCPAR_OK) return status;
-        if (training->checkpoint_every > 0 && (done + 1) % training->checkpoint_every == 0)
-            DCPAR_TRY(save_checkpoint(run, error));
-    }
-    return save_checkpoint(run, error);
-}
-
-static dcpar_status train_policy(dcpar_comm *world, const dcpar_training *training, const dcpar_profile *profile,
-                                 const dcpar_pieces *pieces, const char *policy, dcpar_record *record,
-                                 dcpar_error *error) {
-    run run = {.training = training, .profile = profile, .pieces = pieces, .world = world, .record = record};
-    const int64_t *lengths = dcpar_dataset_lengths(training->dataset);
-    const int64_t count = dcpar_dataset_count(training->dataset);
-    run.speaks = dcpar_comm_rank(world) == 0;
-    run.identity = (dcpar_run_identity){training->model->text, training->planning.seed,
-                                        dcpar_dataset_fingerprint(training->dataset), count,
-                                        total_tokens(lengths, count)};
-    dcpar_progress_start(&run.progress, stderr, policy, 0, training->quiet || !run.speaks);
-    dcpar_status status = open_planner(&run, policy, error);
-    if (status == DCPAR_OK) status = plan_ahead(&run, error);
-    run.progress.total = run.planned_iterations;
-    if (status == DCPAR_OK) status = open_model(&run, error);
-    if (status == DCPAR_OK) status = open_files(&run, policy, error);
-    if (status == DCPAR_OK) status = iterate_all(&run, error);
-    close_run(&run);
-    return status;
-}
-
-/* ------------------------------------------------------------------------------------------------- whole run */
-
-static void show_profiling(void *context, int64_t done, int64_t total, const dcpar_profile_row *last) {
-    char text[80] = "";
-    dcpar_progress *progress = context;
-    progress->total = total;
-    if (last != NULL)
-        snprintf(text, sizeof text, "length %lld, SP %d, batch %d", (long long)last->length, last->sp, last->batch);
-    dcpar_progress_update(progress, done, text);
-}
-
-/* The lengths of what is used of each sequence; malloc'ed. */
-static dcpar_status used_lengths(const dcpar_training *training, int64_t **out, dcpar_error *error) {
-    const int64_t count = dcpar_dataset_count(training->dataset), *lengths = dcpar_dataset_lengths(training->dataset);
-    int64_t *used = malloc((size_t)(count + 1) * sizeof *used);
-    if (used == NULL) return dcpar_fail_memory(error, "lengths");
-    for (int64_t i = 0; i < count; ++i)
-        used[i] = training->truncate > 0 && lengths[i] > training->truncate ? training->truncate : lengths[i];
-    *out = used;
-    return DCPAR_OK;
-}
-
-/* Pieces that fit: cut at the most tokens that any group takes, or whole sequences. */
+/* What is used of the data: cut at the most tokens that any group takes, or whole sequences. */
 static dcpar_status get_pieces(dcpar_comm *world, const dcpar_training *training, const dcpar_profile *profile,
                                dcpar_pieces **pieces, dcpar_error *error) {
-    int64_t limit = DCPAR_LENGTH_MAX;
+    dcpar_piece_options options = training->use;
     if (training->split) {
-        const int64_t memory = training->memory - training->memory / MEMORY_MARGIN;
-        limit = dcpar_longest_fit(profile, dcpar_comm_size(world), memory, training->planning.sp_sizes,
-                                  training->planning.sp_size_count, NULL);
-        if (limit < 1) limit = 1;
+        const int64_t fits =
+            dcpar_longest_fit(profile, dcpar_comm_size(world), dcpar_training_memory(training),
+                              training->planning.sp_sizes, training->planning.sp_size_count, NULL);
+        options.limit = fits > 0 ? fits : 1;
     }
-    int64_t *lengths = NULL;
-    DCPAR_TRY(used_lengths(training, &lengths, error));
-    const dcpar_status status =
-        dcpar_pieces_create(lengths, dcpar_dataset_count(training->dataset), limit, pieces, error);
-    free(lengths);
-    return status;
+    return dcpar_pieces_create(dcpar_dataset_lengths(training->dataset), dcpar_dataset_count(training->dataset), &options,
+                               pieces, error);
 }
 
 /* The longest of the sequences that are used: no need to profile beyond. */
@@ -355,19 +36,26 @@ static int64_t longest_used(const dcpar_training *training) {
     int64_t longest = 1;
     for (int64_t i = 0; i < dcpar_dataset_count(training->dataset); ++i)
         if (lengths[i] > longest) longest = lengths[i];
-    return training->truncate > 0 && longest > training->truncate ? training->truncate : longest;
+    const int64_t truncate = training->use.truncate;
+    return truncate > 0 && longest > truncate ? truncate : longest;
 }
 
+/* Measures a profile, unless one was given. */
 static dcpar_status get_profile(dcpar_comm *world, const dcpar_training *training, dcpar_profile **measured,
                                 dcpar_error *error) {
+    const int32_t ranks = dcpar_comm_size(world);
     if (training->profile != NULL) {
-        const dcpar_profile_info wanted = dcpar_model_info(training->model, dcpar_comm_size(world), training->memory);
-        return dcpar_profile_belongs(training->profile, &wanted, error);
+        const dcpar_profile_info wanted = dcpar_model_info(training->model, ranks, training->memory);
+        if (!training->resume || dcpar_profile_get_info(training->profile)->world == ranks)
+            return dcpar_profile_belongs(training->profile, &wanted, error);
+        if (dcpar_comm_rank(world) == 0 && !training->quiet)
+            printf("The profile is of %d ranks, not %d: measuring again\n",
+                   dcpar_profile_get_info(training->profile)->world, ranks);
     }
     dcpar_progress progress;
     dcpar_progress_start(&progress, stderr, "profile", 0, training->quiet || dcpar_comm_rank(world) != 0);
     dcpar_measure_options options = DCPAR_MEASURE_OPTIONS_INIT;
-    options.progress = show_profiling;
+    options.progress = dcpar_progress_profile;
     options.progress_context = &progress;
     options.stop = training->stop;
     options.longest = longest_used(training);
@@ -375,7 +63,7 @@ static dcpar_status get_profile(dcpar_comm *world, const dcpar_training *trainin
     dcpar_progress_finish(&progress);
     if (status == DCPAR_OK && training->out != NULL && dcpar_comm_rank(world) == 0) {
         char *path = NULL;
-        status = join(training->out, "profile.json", &path, error);
+        status = dcpar_path_join(training->out, "profile.json", &path, error);
         if (status == DCPAR_OK) status = dcpar_profile_save(*measured, path, error);
         free(path);
     }
@@ -421,24 +109,19 @@ static dcpar_status write_report(const dcpar_training *training, const dcpar_pro
     }
     if (training->out == NULL) return DCPAR_OK;
     char *path = NULL;
-    DCPAR_TRY(join(training->out, "report.html", &path, error));
+    DCPAR_TRY(dcpar_path_join(training->out, "report.html", &path, error));
     const dcpar_status status = dcpar_report_write(&report, path, error);
     if (status == DCPAR_OK && !training->quiet) printf("\nReport: %s\n", path);
     free(path);
     return status;
 }
 
-static void say_when_nothing_to_gain(const dcpar_pieces *pieces) {
-    const int64_t *lengths = dcpar_pieces_lengths(pieces);
-    int64_t shortest = INT64_MAX, longest = 0;
-    for (int64_t i = 0; i < dcpar_pieces_count(pieces); ++i) {
-        if (lengths[i] == 0) continue;
-        if (lengths[i] < shortest) shortest = lengths[i];
-        if (lengths[i] > longest) longest = lengths[i];
-    }
-    if (shortest == longest)
-        printf("All sequences have %lld tokens: there is nothing to gain from treating lengths differently.\n",
-               (long long)longest);
+static void print_sample(const dcpar_pieces *pieces) {
+    int64_t tokens = 0;
+    char sequences[DCPAR_UNIT_TEXT], text[DCPAR_UNIT_TEXT];
+    for (int64_t i = 0; i < dcpar_pieces_count(pieces); ++i) tokens += dcpar_pieces_lengths(pieces)[i];
+    printf("of these a sample: %s sequences, %s tokens\n",
+           dcpar_text_integer(dcpar_pieces_count(pieces), sequences), dcpar_text_integer(tokens, text));
 }
 
 static dcpar_status train_all(dcpar_comm *world, const dcpar_training *training, const dcpar_profile *profile,
@@ -449,9 +132,10 @@ static dcpar_status train_all(dcpar_comm *world, const dcpar_training *training,
     int32_t count = 0;
     if (speaks && !training->quiet) {
         printf("%s\n%s\n", dcpar_dataset_describe(training->dataset), training->model->text);
+        if (training->use.sample > 0) print_sample(pieces);
         if (dcpar_pieces_cut(pieces) > 0)
             printf("%lld sequences are cut: they fit on no group as a whole\n", (long long)dcpar_pieces_cut(pieces));
-        say_when_nothing_to_gain(pieces);
+        dcpar_print_if_all_equal(stdout, dcpar_pieces_lengths(pieces), dcpar_pieces_count(pieces));
     }
     for (; count < training->policy_count && status == DCPAR_OK; ++count) {
         const char *policy = training->policies[count];
@@ -459,7 +143,7 @@ static dcpar_status train_all(dcpar_comm *world, const dcpar_training *training,
         for (int32_t i = 0; dcpar_policy_name(i) != NULL; ++i)
             if (strcmp(dcpar_policy_name(i), policy) == 0) records[count].summary = dcpar_policy_summary(i);
         if (speaks && !training->quiet) printf("%s\n", policy);
-        status = train_policy(world, training, profile, pieces, policy, &records[count], error);
+        status = dcpar_run_policy(world, training, profile, pieces, policy, &records[count], error);
     }
     const bool interrupted = status == DCPAR_INTERRUPTED;
     if (speaks && (status == DCPAR_OK || (interrupted && records[0].count > 0))) {
@@ -476,9 +160,9 @@ dcpar_status dcpar_train(dcpar_comm *world, void *argument, dcpar_error *error) 
     dcpar_profile *measured = NULL;
     dcpar_pieces *pieces = NULL;
     dcpar_status status = DCPAR_OK;
-    if (training->out != NULL && dcpar_comm_rank(world) == 0) status = make_folder(training->out, error);
+    if (training->out != NULL && dcpar_comm_rank(world) == 0) status = dcpar_path_make_folder(training->out, error);
     if (status == DCPAR_OK) status = get_profile(world, training, &measured, error);
-    const dcpar_profile *profile = training->profile != NULL ? training->profile : measured;
+    const dcpar_profile *profile = measured != NULL ? measured : training->profile;
     if (status == DCPAR_OK) status = get_pieces(world, training, profile, &pieces, error);
     if (status == DCPAR_OK) status = train_all(world, training, profile, pieces, error);
     dcpar_pieces_destroy(pieces);

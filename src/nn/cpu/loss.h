@@ -30,7 +30,7 @@ ALWAYS_INLINE float largest_of(int64_t count, const float *x) {
     return largest;
 }
 
-static double cross_entropy(int64_t rows, int64_t vocab, float *logits, const int32_t *target) {
+static double cross_entropy(int64_t rows, int64_t vocab, float *logits, const int32_t *target, const float *weight) {
     double loss = 0.0;
     for (int64_t row = 0; row < rows; ++row) {
         float *x = logits + row * vocab;
@@ -40,10 +40,10 @@ static double cross_entropy(int64_t rows, int64_t vocab, float *logits, const in
         }
         const float largest = largest_of(vocab, x), right = x[target[row]];
         const float sum = exponentials(vocab, x, largest);
-        loss += log((double)sum) + (double)largest - (double)right;
-        const float share = 1.0f / sum;
+        const float scale = weight != NULL ? weight[row] : 1.0f, share = scale / sum;
+        loss += (double)scale * (log((double)sum) + (double)largest - (double)right);
         for (int64_t i = 0; i < vocab; ++i) x[i] *= share;
-        x[target[row]] -= 1.0f;
+        x[target[row]] -= scale;
     }
     return loss;
 }

@@ -1,13 +1,13 @@
 /* Files that are there whole or not at all: written beside their path under a name of their own, and renamed to it once
  * everything is on disk. Local; one thread at a time. */
-#ifndef DCPAR_DATA_ATOMIC_FILE_H
-#define DCPAR_DATA_ATOMIC_FILE_H
+#ifndef DCPAR_BASE_ATOMIC_FILE_H
+#define DCPAR_BASE_ATOMIC_FILE_H
 
 #include "dcpar.h"
 
 typedef struct dcpar_atomic_file dcpar_atomic_file;
 
-/* Begins a file that is to stand under `path`. Every failure here and below is DCPAR_IO and names `path`. */
+/* Begins a file that is to stand under `path`, or where the symbolic link there leads. Every failure here and below is DCPAR_IO and names `path`. */
 dcpar_status dcpar_atomic_file_create(const char *path, dcpar_atomic_file **out, dcpar_error *error);
 
 /* Writes the next `bytes` bytes. After a failure the file can only be abandoned. */

@@ -1,15 +1,16 @@
-#define _POSIX_C_SOURCE 200809L
-#include "data/atomic_file.h"
+#define _XOPEN_SOURCE 700
+#include "base/atomic_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
-#include "data/file.h"
+#include "base/file.h"
 
 #define MOST_TRIES 100
 #define NAME_ROOM 48 /* what a temporary name is longer than the path */
@@ -33,6 +34,17 @@ static dcpar_status create_temporary(dcpar_atomic_file *file, dcpar_error *error
     return dcpar_file_fail(error, "create", file->path, errno);
 }
 
+/* The file that `path` names, through symbolic links; it need not exist. malloc'ed. */
+static dcpar_status find_target(const char *path, char **target, dcpar_error *error) {
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return dcpar_fail(error, DCPAR_IO, "cannot write %s: it is not a regular file", path);
+    const bool link = lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+    *target = link ? realpath(path, NULL) : strdup(path);
+    if (*target != NULL) return DCPAR_OK;
+    return errno == ENOMEM ? dcpar_fail_memory(error, "a file to write") : dcpar_file_fail(error, "write", path, errno);
+}
+
 static void free_file(dcpar_atomic_file *file) {
     free(file->path);
     free(file->temporary);
@@ -43,9 +55,8 @@ dcpar_status dcpar_atomic_file_create(const char *path, dcpar_atomic_file **out,
     dcpar_atomic_file *file = calloc(1, sizeof *file);
     if (file == NULL) return dcpar_fail_memory(error, "a file to write");
     file->file = -1;
-    file->path = strdup(path);
-    const dcpar_status status =
-        file->path == NULL ? dcpar_fail_memory(error, "a file to write") : create_temporary(file, error);
+    dcpar_status status = find_target(path, &file->path, error);
+    if (status == DCPAR_OK) status = create_temporary(file, error);
     if (status == DCPAR_OK)
         *out = file;
     else

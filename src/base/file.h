@@ -1,6 +1,6 @@
 /* Reading files, with sentences that name them. Everything here may be called by several threads at a time. */
-#ifndef DCPAR_DATA_FILE_H
-#define DCPAR_DATA_FILE_H
+#ifndef DCPAR_BASE_FILE_H
+#define DCPAR_BASE_FILE_H
 
 #include "dcpar.h"
 
