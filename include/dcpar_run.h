@@ -116,7 +116,8 @@ typedef struct dcpar_engine_options {
     { sizeof(dcpar_engine_options), 3e-4, 3e-5, 20, 0, 0.9, 0.95, 1e-8, 0.1, 1.0 }
 
 /* An engine for `parameter_count` parameters (zeros at first: fill dcpar_engine_parameters the same on every rank).
- * `planner` may be NULL for an engine that only steps; it and `world` are borrowed. Collective over `world`. */
+ * `planner` may be NULL for who has a plan of their own: then dcpar_engine_turn hands out nothing, and every rank adds what
+ * it has run. It and `world` are borrowed. Collective over `world`. */
 DCPAR_API dcpar_status dcpar_engine_create(dcpar_comm *world, dcpar_planner *planner, int64_t parameter_count,
                                            const dcpar_engine_options *options, dcpar_engine **out, dcpar_error *error);
 DCPAR_API void dcpar_engine_destroy(dcpar_engine *engine);
@@ -143,7 +144,7 @@ typedef struct dcpar_turn {
  * micro-batch's group: its ranks start together, so that waiting is not counted as work. */
 DCPAR_API bool dcpar_engine_turn(dcpar_engine *engine, dcpar_turn *turn, dcpar_error *error);
 
-/* Ends the turn: this rank's sum of losses and what they are divided by in the end, loss tokens (or sequences, for who
+/* Ends the turn, where there is a planner: this rank's sum of losses and what they are divided by in the end, loss tokens (or sequences, for who
  * weighs every sequence alike). Local. */
 DCPAR_API void dcpar_engine_add(dcpar_engine *engine, double loss_sum, double weight);
 

@@ -131,6 +131,7 @@ static void what_is_wrong_is_said_in_one_sentence(void **state) {
     assert_refused("plan lengths.txt more.txt --profile profile.json", "unexpected argument more.txt");
     assert_refused("plan lengths.txt --profile profile.json --tokens-per-iteration 5 --sequences-per-iteration 5",
                    "only one");
+    assert_refused("train . --weigh ranks", "--weigh ranks: it is tokens or sequences");
     assert_refused("training", "no verb \"training\"");
     assert_refused("train lengths.txt --model giant", "neither a file");
     assert_refused("plan none.txt --profile profile.json", "none.txt");
@@ -145,6 +146,33 @@ static void a_sequence_that_fits_nowhere_is_refused_dropped_or_cut(void **state)
     assert_non_null(strstr(output, "\"dropped_by_reason\": {\"too long\": 1}"));
     assert_int_equal(dcpar("plan long.txt --profile profile.json --world 2 --on-too-long split --json"), 0);
     assert_non_null(strstr(output, "\"used\": 5"));
+}
+
+static void long_sequences_may_be_truncated(void **state) {
+    (void)state;
+    write_file("long.txt", "10\n500\n10\n");
+    assert_int_equal(dcpar("plan long.txt --profile profile.json --world 2 --truncate 150 --json"), 0);
+    assert_non_null(strstr(output, "\"used\": 3"));
+    assert_non_null(strstr(output, "\"tokens\": 170"));
+}
+
+static void lengths_that_are_all_equal_are_pointed_out(void **state) { /* S6 */
+    (void)state;
+    write_file("equal.txt", "70\n70\n0\n70\n");
+    assert_int_equal(dcpar("plan equal.txt --profile profile.json"), 0);
+    const char *said = strstr(output, "All sequences have a length of 70: there is nothing to gain");
+    assert_non_null(said);
+    assert_null(strstr(said + 1, "nothing to gain"));
+    assert_int_equal(dcpar("plan lengths.txt --profile profile.json"), 0);
+    assert_null(strstr(output, "nothing to gain"));
+}
+
+static void the_number_of_buckets_is_as_asked(void **state) {
+    (void)state;
+    assert_int_equal(dcpar("plan lengths.txt --profile profile.json --buckets 1 --json"), 0);
+    for (const char *rest = output; (rest = strstr(rest, "\"padded_length\": ")) != NULL; ++rest)
+        assert_int_equal(strtol(rest + strlen("\"padded_length\": "), NULL, 10), 100);
+    assert_refused("plan lengths.txt --profile profile.json --buckets 5000", "5000 buckets: there may be 1 to 4096");
 }
 
 static void a_bad_time_in_a_profile_is_refused_by_row(void **state) {
@@ -187,6 +215,9 @@ int main(void) {
         cmocka_unit_test(lengths_come_from_standard_input),
         cmocka_unit_test(what_is_wrong_is_said_in_one_sentence),
         cmocka_unit_test(a_sequence_that_fits_nowhere_is_refused_dropped_or_cut),
+        cmocka_unit_test(long_sequences_may_be_truncated),
+        cmocka_unit_test(lengths_that_are_all_equal_are_pointed_out),
+        cmocka_unit_test(the_number_of_buckets_is_as_asked),
         cmocka_unit_test(a_bad_time_in_a_profile_is_refused_by_row),
         cmocka_unit_test(help_and_version_are_there),
         cmocka_unit_test(nothing_is_left_of_a_failed_profile),

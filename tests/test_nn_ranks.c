@@ -103,6 +103,7 @@ static void groups_run_packed_rows_and_grouped_key_heads(void **state) {
     config.tie_word_embeddings = true;
     for (int32_t ranks = 1; ranks <= 4; ranks *= 2)
         for (int32_t recompute = 0; recompute <= 2; ++recompute) check_group(&config, packed, 5, ranks, recompute);
+    check_group(&config, packed, 4, 2, 0); /* case L7 */
     config.num_attention_heads = 6; /* groups need not be powers of two */
     config.num_key_value_heads = 3;
     check_group(&config, packed, 5, 3, 0);

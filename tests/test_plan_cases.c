@@ -114,6 +114,18 @@ static void buckets_with_fewer_sequences_than_a_batch_run(void **state) { /* B1 
     assert_all_run(&formula, lengths, 16, 8);
 }
 
+/* Every iteration is one plan for all ranks, so none can take another number of steps; here all are one micro-batch each. */
+static void rank_sized_batches_that_no_world_divides_are_all_run(void **state) { /* B2 */
+    (void)state;
+    const cost_formula formula = holds(100);
+    static const int counts[] = {230, 232, 231, 234, 230, 230, 227, 234};
+    int64_t lengths[1848];
+    int count = 0;
+    for (int rank = 0; rank < 8; ++rank)
+        for (int i = 0; i < counts[rank]; ++i) lengths[count++] = 100;
+    assert_all_run(&formula, lengths, count, 8);
+}
+
 static void two_sides_that_fill_unequally_meet_in_one_plan(void **state) { /* B3 */
     (void)state;
     const cost_formula formula = holds(100);
@@ -400,6 +412,7 @@ int main(void) {
         cmocka_unit_test(a_profile_of_a_larger_world_serves_a_smaller_one),
         cmocka_unit_test(a_width_that_does_not_divide_the_world_still_runs),
         cmocka_unit_test(buckets_with_fewer_sequences_than_a_batch_run),
+        cmocka_unit_test(rank_sized_batches_that_no_world_divides_are_all_run),
         cmocka_unit_test(two_sides_that_fill_unequally_meet_in_one_plan),
         cmocka_unit_test(fewer_sequences_than_ranks_run),
         cmocka_unit_test(seven_sequences_on_eight_ranks_are_one_iteration),

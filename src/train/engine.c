@@ -125,9 +125,8 @@ static dcpar_status make_groups(dcpar_engine *engine, dcpar_error *error) {
     return DCPAR_OK;
 }
 
-dcpar_status dcpar_engine_begin(dcpar_engine *engine, dcpar_error *error) {
-    dcpar_plan_destroy(engine->plan);
-    engine->plan = NULL;
+/* The next plan, the same on all ranks, and room for its times. */
+static dcpar_status make_plan(dcpar_engine *engine, dcpar_error *error) {
     dcpar_error planning = {0};
     dcpar_status planned = dcpar_planner_next(engine->planner, &engine->plan, &planning);
     int64_t count = 0;
@@ -141,8 +140,14 @@ dcpar_status dcpar_engine_begin(dcpar_engine *engine, dcpar_error *error) {
     }
     if (planned != DCPAR_OK && error != NULL) *error = planning;
     DCPAR_TRY(compare_plans(engine, planned, error));
-    DCPAR_TRY(make_groups(engine, error));
     memset(engine->times, 0, (size_t)(2 * count) * sizeof *engine->times);
+    return make_groups(engine, error);
+}
+
+dcpar_status dcpar_engine_begin(dcpar_engine *engine, dcpar_error *error) {
+    dcpar_plan_destroy(engine->plan);
+    engine->plan = NULL;
+    if (engine->planner != NULL) DCPAR_TRY(make_plan(engine, error));
     memset(engine->gradients, 0, (size_t)(engine->shard * dcpar_comm_size(engine->world)) * sizeof(float));
     engine->next_turn = 0;
     engine->in_turn = false;
@@ -156,6 +161,7 @@ dcpar_status dcpar_engine_begin(dcpar_engine *engine, dcpar_error *error) {
 /* ------------------------------------------------------------------------------------------------ turns */
 
 bool dcpar_engine_turn(dcpar_engine *engine, dcpar_turn *turn, dcpar_error *error) {
+    if (engine->plan == NULL) return false;
     int64_t count;
     const int32_t rank = dcpar_comm_rank(engine->world);
     const int64_t *queue = dcpar_plan_queue(engine->plan, rank, &count);
@@ -173,18 +179,21 @@ bool dcpar_engine_turn(dcpar_engine *engine, dcpar_turn *turn, dcpar_error *erro
     return true;
 }
 
-void dcpar_engine_add(dcpar_engine *engine, double loss_sum, double weight) {
-    if (!engine->in_turn) return;
+static void end_turn(dcpar_engine *engine) {
     int64_t count;
     const int64_t index = dcpar_plan_queue(engine->plan, dcpar_comm_rank(engine->world), &count)[engine->next_turn++];
     const double end = now();
     engine->in_turn = false;
-    engine->loss += loss_sum;
-    engine->weight += weight;
     engine->busy += end - engine->turn_started;
     engine->ended = end - engine->begun;
     engine->times[2 * index] = engine->turn_started - engine->begun;
     engine->times[2 * index + 1] = engine->ended;
+}
+
+void dcpar_engine_add(dcpar_engine *engine, double loss_sum, double weight) {
+    if (engine->in_turn) end_turn(engine);
+    engine->loss += loss_sum;
+    engine->weight += weight;
 }
 
 dcpar_status dcpar_engine_times(dcpar_engine *engine, double *start_and_seconds, dcpar_error *error) {
