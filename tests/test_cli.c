@@ -162,7 +162,7 @@ static void lengths_that_are_all_equal_are_pointed_out(void **state) { /* S6 */
     assert_int_equal(dcpar("plan equal.txt --profile profile.json"), 0);
     const char *said = strstr(output, "All sequences have a length of 70: there is nothing to gain");
     assert_non_null(said);
-    assert_null(strstr(said + 1, "nothing to gain"));
+    assert_null(strstr(strchr(said, '\n'), "nothing to gain")); /* once is enough */
     assert_int_equal(dcpar("plan lengths.txt --profile profile.json"), 0);
     assert_null(strstr(output, "nothing to gain"));
 }

@@ -116,6 +116,26 @@ static void a_profile_of_one_point_is_valid(void **state) { /* P4 */
 
 /* --------------------------------------------------------------------------------------------- refusals */
 
+/* Whatever lines drawn through the points say: what did not fit does not fit. */
+static void what_did_not_fit_is_never_planned(void **state) {
+    (void)state;
+    const dcpar_profile_row rows[] = {
+        {100, 1, 1, true, 1, 2, 0, 10, 1, 50},   {200, 1, 1, true, 2, 4, 0, 20, 2, 60},
+        {300, 1, 1, false, 0, 0, 0, 0, 0, 0},    {100, 1, 2, true, 2, 4, 0, 20, 2, 60},
+        {200, 1, 2, false, 0, 0, 0, 0, 0, 0},    {100, 2, 1, true, 1, 2, 0, 5, 1, 25},
+        {200, 2, 1, true, 1, 2, 0, 10, 1, 25},
+    };
+    dcpar_profile *profile = profile_of(rows, 7);
+    assert_true(cost_of(profile, 299, 1, 1, 4).bytes <= small_info.memory);
+    assert_true(cost_of(profile, 300, 1, 1, 4).bytes > small_info.memory);
+    assert_true(cost_of(profile, 199, 1, 2, 4).bytes <= small_info.memory);
+    assert_true(cost_of(profile, 200, 1, 2, 4).bytes > small_info.memory);
+    assert_true(cost_of(profile, 300, 2, 1, 4).bytes <= small_info.memory);
+    int32_t sp = 0;
+    assert_int_equal(dcpar_longest_fit(profile, 1, small_info.memory, NULL, 0, &sp), 299);
+    dcpar_profile_destroy(profile);
+}
+
 static void bad_rows_are_refused_by_number(void **state) { /* P1 */
     (void)state;
     const dcpar_profile_row good = {64, 1, 1, true, 1, 2, 0, 10, 1, 0};
@@ -262,6 +282,7 @@ int main(void) {
         cmocka_unit_test(measured_points_are_met_exactly),
         cmocka_unit_test(between_points_times_follow_a_power_and_bytes_a_line),
         cmocka_unit_test(a_profile_of_one_point_is_valid),
+        cmocka_unit_test(what_did_not_fit_is_never_planned),
         cmocka_unit_test(bad_rows_are_refused_by_number),
         cmocka_unit_test(sizes_divide_heads_and_key_value_heads),
         cmocka_unit_test(recomputed_layers_are_the_fewest_that_fit),

@@ -7,13 +7,12 @@
 
 #include "base/error.h"
 
-/* The rows that fit, sorted by (sp, length, batch), with the ranges of equal sp and of equal (sp, length). */
 struct dcpar_profile {
     dcpar_profile_info info;
     dcpar_profile_row *rows; /* as given */
     int64_t row_count;
-    dcpar_profile_row *sorted;
-    int64_t sorted_count;
+    dcpar_profile_row *sorted; /* those that fit by (sp, length, batch), then those that do not */
+    int64_t sorted_count;      /* how many fit */
 };
 
 /* A run of sorted rows. */
@@ -80,6 +79,11 @@ static int compare_rows(const void *left, const void *right) {
     return 0;
 }
 
+static int compare_fitting_first(const void *left, const void *right) {
+    const dcpar_profile_row *a = left, *b = right;
+    return a->fits != b->fits ? (a->fits ? -1 : 1) : compare_rows(left, right);
+}
+
 static dcpar_status check_unique(const dcpar_profile_row *rows, int64_t count, dcpar_error *error) {
     for (int64_t i = 1; i < count; ++i)
         if (compare_rows(&rows[i - 1], &rows[i]) == 0)
@@ -105,9 +109,9 @@ dcpar_status dcpar_profile_create(const dcpar_profile_info *info, const dcpar_pr
     qsort(sorted, (size_t)count, sizeof *sorted, compare_rows);
     status = check_unique(sorted, count, error);
     if (status != DCPAR_OK) goto failed;
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_fitting_first);
     int64_t kept = 0;
-    for (int64_t i = 0; i < count; ++i)
-        if (sorted[i].fits) sorted[kept++] = sorted[i];
+    while (kept < count && sorted[kept].fits) ++kept;
     if (kept == 0) {
         status = dcpar_fail(error, DCPAR_INVALID, "the profile has no row that fits into memory");
         goto failed;
@@ -201,7 +205,7 @@ static dcpar_point at_batch(row_range rows, int32_t batch) {
     if (rows.count == 1) {
         const double ratio = (double)batch / rows.rows[0].batch;
         return (dcpar_point){low.forward * ratio,     low.backward * ratio,    low.constant_seconds * ratio,
-                             low.layer_bytes * ratio, low.input_bytes * ratio, low.constant_bytes};
+                             low.layer_bytes * ratio, low.input_bytes * ratio, low.constant_bytes * fmax(ratio, 1)};
     }
     const double x0 = rows.rows[i - 1].batch, x1 = rows.rows[i].batch, x = batch;
     const dcpar_point a = at_row(&rows.rows[i - 1]), b = at_row(&rows.rows[i]);
@@ -213,22 +217,20 @@ static dcpar_point at_batch(row_range rows, int32_t batch) {
                          at_least(line(x0, a.constant_bytes, x1, b.constant_bytes, x), 0)};
 }
 
-bool dcpar_profile_point(const dcpar_profile *profile, int64_t length, int32_t sp, int32_t batch, dcpar_point *out) {
-    const row_range size = rows_of_size(profile, sp);
-    if (size.count == 0) return false;
+static void interpolate(row_range size, int64_t length, int32_t batch, dcpar_point *out) {
     row_range low, high;
     neighbours(size, length, &low, &high);
     const double x0 = (double)low.rows[0].length, x1 = (double)high.rows[0].length, x = (double)length;
     const dcpar_point a = at_batch(low, batch), b = at_batch(high, batch);
     if (x <= x0) {
         *out = a;
-        return true;
+        return;
     }
-    if (x0 == x1) { /* a single measured length: everything but what is constant grows with it */
+    if (x0 == x1) { /* a single measured length: how much of what is constant grows is not known, so all of it does */
         const double ratio = x / x0;
         *out = (dcpar_point){a.forward * ratio,     a.backward * ratio,    a.constant_seconds * ratio,
-                             a.layer_bytes * ratio, a.input_bytes * ratio, a.constant_bytes};
-        return true;
+                             a.layer_bytes * ratio, a.input_bytes * ratio, a.constant_bytes * fmax(ratio, 1)};
+        return;
     }
     *out = (dcpar_point){power(x0, a.forward, x1, b.forward, x),
                          power(x0, a.backward, x1, b.backward, x),
@@ -236,6 +238,24 @@ bool dcpar_profile_point(const dcpar_profile *profile, int64_t length, int32_t s
                          at_least(line(x0, a.layer_bytes, x1, b.layer_bytes, x), 0),
                          at_least(line(x0, a.input_bytes, x1, b.input_bytes, x), 0),
                          at_least(line(x0, a.constant_bytes, x1, b.constant_bytes, x), 0)};
+}
+
+/* What needs as much as something that did not fit into the profile's memory, needs more than that memory. */
+static void heed_what_did_not_fit(const dcpar_profile *profile, int64_t length, int32_t sp, int32_t batch,
+                                  dcpar_point *point) {
+    const double kept = point->layer_bytes + profile->info.layers * point->input_bytes; /* with r = L */
+    for (int64_t i = profile->sorted_count; i < profile->row_count; ++i) {
+        const dcpar_profile_row *row = &profile->sorted[i];
+        if (row->sp == sp && row->length <= length && row->batch <= batch)
+            point->constant_bytes = at_least(point->constant_bytes, (double)profile->info.memory + 1 - kept);
+    }
+}
+
+bool dcpar_profile_point(const dcpar_profile *profile, int64_t length, int32_t sp, int32_t batch, dcpar_point *out) {
+    const row_range size = rows_of_size(profile, sp);
+    if (size.count == 0) return false;
+    interpolate(size, length, batch, out);
+    heed_what_did_not_fit(profile, length, sp, batch, out);
     return true;
 }
 

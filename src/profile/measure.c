@@ -242,6 +242,33 @@ static dcpar_status measure_size(profiler *state, int32_t sp, const int64_t *len
     return status;
 }
 
+/* A length alone says nothing about what lies above it. Where one length fits into memory and longer ones do not, the
+ * length in the middle is the next to be measured; returns 0 where that is not so, or not worth the time. */
+static int64_t length_between(const profiler *state, int32_t sp) {
+    int64_t fits = 0, too_long = DCPAR_LENGTH_MAX;
+    for (int64_t i = 0; i < state->count; ++i) {
+        const dcpar_profile_row *row = &state->rows[i];
+        if (row->sp != sp) continue;
+        if (row->fits && fits > 0 && row->length != fits) return 0;
+        if (row->fits) fits = row->length;
+        if (!row->fits && row->batch == 1 && row->length < too_long) too_long = row->length;
+    }
+    if (fits == 0 || too_long == DCPAR_LENGTH_MAX) return 0;
+    const int64_t middle = (fits + (too_long - fits) / 2) / sp * sp;
+    return middle - fits > fits / 16 ? middle : 0;
+}
+
+static dcpar_status measure_all_of_size(profiler *state, int32_t sp, const int64_t *lengths, int32_t length_count,
+                                        dcpar_error *error) {
+    DCPAR_TRY(measure_size(state, sp, lengths, length_count, error));
+    int64_t between;
+    while ((between = length_between(state, sp)) > 0) {
+        ++state->chains_total;
+        DCPAR_TRY(measure_size(state, sp, &between, 1, error));
+    }
+    return DCPAR_OK;
+}
+
 /* ------------------------------------------------------------------------------------------------ the whole */
 
 /* The shortest, the powers of two above it, the longest. */
@@ -272,7 +299,7 @@ dcpar_status dcpar_profile_measure(dcpar_comm *world, const dcpar_probe *probe, 
     state.chains_total = (int64_t)size_count * length_count;
     dcpar_status status = take_up(&state, error);
     for (int32_t i = 0; i < size_count && status == DCPAR_OK; ++i)
-        status = measure_size(&state, sizes[i], lengths, length_count, error);
+        status = measure_all_of_size(&state, sizes[i], lengths, length_count, error);
     if (status == DCPAR_OK) status = dcpar_profile_create(info, state.rows, state.count, out, error);
     free(state.rows);
     return status;
