@@ -56,10 +56,13 @@ typedef struct products {
 static products products_create(const dcpar_model_config *c, int64_t tokens) {
     const int64_t q = (int64_t)c->num_attention_heads * c->head_dim;
     const int64_t kv = (int64_t)c->num_key_value_heads * c->head_dim;
-    const int64_t shapes[4][2] = {{q + 2 * kv, c->hidden_size}, {c->hidden_size, q},
-                                  {2 * c->intermediate_size, c->hidden_size}, {c->hidden_size, c->intermediate_size}};
+    const int64_t shapes[4][2] = {{q + 2 * kv, c->hidden_size},
+                                  {c->hidden_size, q},
+                                  {2 * c->intermediate_size, c->hidden_size},
+                                  {c->hidden_size, c->intermediate_size}};
     const int64_t widest = 2 * c->intermediate_size + c->hidden_size + q + 2 * kv;
-    products all = {.x = allocate(tokens * widest * 4), .y = allocate(tokens * widest * 4),
+    products all = {.x = allocate(tokens * widest * 4),
+                    .y = allocate(tokens * widest * 4),
                     .weight = allocate(widest * widest * 4),
                     .scratch = allocate(dcpar_device_at(0)->product_scratch * 4)};
     for (int64_t i = 0; i < tokens * widest; ++i) all.x[i] = (float)dcpar_random_unit(1, 1, (uint64_t)i) - 0.5f;
@@ -67,9 +70,16 @@ static products products_create(const dcpar_model_config *c, int64_t tokens) {
     for (int i = 0; i < 8; ++i) {
         const int64_t outputs = shapes[i / 2][0], inputs = shapes[i / 2][1];
         const bool forward = i % 2 == 0;
-        all.product[i] = (dcpar_product){.m = tokens, .n = forward ? outputs : inputs, .k = forward ? inputs : outputs,
-                                         .a = all.x, .lda = forward ? inputs : outputs, .b = all.weight, .ldb = inputs,
-                                         .b_transposed = forward, .c = all.y, .ldc = forward ? outputs : inputs,
+        all.product[i] = (dcpar_product){.m = tokens,
+                                         .n = forward ? outputs : inputs,
+                                         .k = forward ? inputs : outputs,
+                                         .a = all.x,
+                                         .lda = forward ? inputs : outputs,
+                                         .b = all.weight,
+                                         .ldb = inputs,
+                                         .b_transposed = forward,
+                                         .c = all.y,
+                                         .ldc = forward ? outputs : inputs,
                                          .scratch = all.scratch};
         all.flops += 2.0 * (double)(tokens * outputs * inputs);
     }
@@ -115,10 +125,16 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: %s [iterations] [tokens]\n", argv[0]);
         return 2;
     }
-    const dcpar_model_config config = {.hidden_size = 512, .intermediate_size = 1408, .vocab_size = 256,
-                                       .max_position_embeddings = 2048, .num_hidden_layers = 8,
-                                       .num_attention_heads = 8, .num_key_value_heads = 8, .head_dim = 64,
-                                       .rope_theta = 10000.0, .rms_norm_eps = 1e-5};
+    const dcpar_model_config config = {.hidden_size = 512,
+                                       .intermediate_size = 1408,
+                                       .vocab_size = 256,
+                                       .max_position_embeddings = 2048,
+                                       .num_hidden_layers = 8,
+                                       .num_attention_heads = 8,
+                                       .num_key_value_heads = 8,
+                                       .head_dim = 64,
+                                       .rope_theta = 10000.0,
+                                       .rms_norm_eps = 1e-5};
     const int64_t count = dcpar_transformer_parameter_count(&config);
     float *parameters = allocate(count * 4), *gradients = allocate(count * 4);
     float *first = allocate(count * 4), *second = allocate(count * 4);

@@ -1,8 +1,14 @@
 # What is here. jansson is needed; MPI, oneDNN and cmocka are used when they are found, required when the option is ON,
 # and not looked for when it is OFF. Sets DCPAR_HAVE_MPI, DCPAR_HAVE_ONEDNN and DCPAR_HAVE_CMOCKA.
-find_package(PkgConfig REQUIRED QUIET)
 find_package(Threads REQUIRED QUIET)
-pkg_check_modules(JANSSON REQUIRED QUIET IMPORTED_TARGET jansson>=2.13)
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+    pkg_check_modules(JANSSON QUIET IMPORTED_TARGET jansson>=2.13)
+endif()
+if(NOT JANSSON_FOUND)
+    message(FATAL_ERROR "pkg-config or jansson 2.13 was not found (Debian: apt-get install pkg-config libjansson-dev; "
+                        "`make demo` and `make test` install what they need)")
+endif()
 
 set(DCPAR_HAVE_MPI OFF)
 set(found_mpi "no")

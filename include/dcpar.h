@@ -114,8 +114,8 @@ DCPAR_API dcpar_status dcpar_buckets_create(const int64_t *bounds, int32_t count
 
 /* Bounds grow by `ratio` (> 1) down from the longest length, so that padding of no sequence passes ratio - 1. Zeros
  * among lengths[count] are ignored. */
-DCPAR_API dcpar_status dcpar_buckets_geometric(const int64_t *lengths, int64_t count, double ratio,
-                                               dcpar_buckets **out, dcpar_error *error);
+DCPAR_API dcpar_status dcpar_buckets_geometric(const int64_t *lengths, int64_t count, double ratio, dcpar_buckets **out,
+                                               dcpar_error *error);
 
 /* At most `buckets` bounds that together pad lengths[count] the least: a dynamic programme over the distinct lengths
  * (those above 4096 rounded to 11 significant bits first, 0.1 %). O(count) time, O(1) memory in `count`. */
@@ -204,8 +204,7 @@ DCPAR_API dcpar_status dcpar_profile_cost(const dcpar_profile *profile, int64_t 
 DCPAR_API int32_t dcpar_legal_sizes(int32_t world, int32_t heads, int32_t kv_heads, int32_t sizes[64]);
 
 /* DCPAR_ILLEGAL_SIZE with a sentence that says why `sp` is not legal and lists what is. */
-DCPAR_API dcpar_status dcpar_check_size(int32_t sp, int32_t world, int32_t heads, int32_t kv_heads,
-                                        dcpar_error *error);
+DCPAR_API dcpar_status dcpar_check_size(int32_t sp, int32_t world, int32_t heads, int32_t kv_heads, dcpar_error *error);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Choice: the best (b, p, r) of one bucket (Algorithm 1)
@@ -219,11 +218,10 @@ typedef struct dcpar_choice {
 
 /* The (b, p, r) with the highest throughput for sequences of `length` tokens within `memory` bytes a rank, over
  * sizes[size_count] and the batches the profile allows. `recompute_all`: r stays L (DCP-inter); else r is the smallest
- * that fits, which is what Algorithm 1's text means: the largest k <= L with M(r = L - k) <= memory. DCPAR_TOO_LONG when
- * nothing fits. */
-DCPAR_API dcpar_status dcpar_choose(const dcpar_profile *profile, int64_t length, int64_t memory,
-                                    const int32_t *sizes, int32_t size_count, bool recompute_all, dcpar_choice *out,
-                                    dcpar_error *error);
+ * that fits, which is what Algorithm 1's text means: the largest k <= L with M(r = L - k) <= memory. DCPAR_TOO_LONG
+ * when nothing fits. */
+DCPAR_API dcpar_status dcpar_choose(const dcpar_profile *profile, int64_t length, int64_t memory, const int32_t *sizes,
+                                    int32_t size_count, bool recompute_all, dcpar_choice *out, dcpar_error *error);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Accumulation: how often each batch of an iteration runs (Eq. 3)
@@ -299,16 +297,16 @@ typedef enum dcpar_too_long { DCPAR_TOO_LONG_REFUSE, DCPAR_TOO_LONG_DROP } dcpar
 typedef struct dcpar_planner_options {
     size_t size; /* of this struct */
     int32_t world;
-    const char *policy;               /* a name that dcpar_policy_name lists */
-    int64_t tokens_per_iteration;     /* at most one of these two; both 0: the policy's own */
+    const char *policy;           /* a name that dcpar_policy_name lists */
+    int64_t tokens_per_iteration; /* at most one of these two; both 0: the policy's own */
     int64_t sequences_per_iteration;
     uint64_t seed;
     int64_t epoch; /* the first */
     dcpar_order order;
-    dcpar_too_long on_too_long;   /* what to do with sequences that fit on no group */
-    int64_t memory;               /* bytes a rank may use; 0: the profile's */
-    int32_t g_min, g_max;         /* `inter`, `intra`: limits of accumulation; 0: the policy's own */
-    const int32_t *sp_sizes;      /* only these SP sizes; NULL: every legal one */
+    dcpar_too_long on_too_long; /* what to do with sequences that fit on no group */
+    int64_t memory;             /* bytes a rank may use; 0: the profile's */
+    int32_t g_min, g_max;       /* `inter`, `intra`: limits of accumulation; 0: the policy's own */
+    const int32_t *sp_sizes;    /* only these SP sizes; NULL: every legal one */
     int32_t sp_size_count;
     const dcpar_buckets *buckets; /* copied; NULL: the planner makes bucket_count of them, with the least padding */
     int32_t bucket_count;         /* at most; 0: DCPAR_DEFAULT_BUCKETS */
@@ -316,8 +314,8 @@ typedef struct dcpar_planner_options {
 
 #define DCPAR_DEFAULT_BUCKETS 64
 #define DCPAR_PLANNER_OPTIONS_INIT                                                                                     \
-    { sizeof(dcpar_planner_options), 1, "buddy", 0, 0, 0, 0, DCPAR_ORDER_SEEDED, DCPAR_TOO_LONG_REFUSE, 0, 0, 0, NULL, \
-      0, NULL, 0 }
+    {sizeof(dcpar_planner_options), 1, "buddy", 0, 0,    0, 0,    DCPAR_ORDER_SEEDED,                                  \
+     DCPAR_TOO_LONG_REFUSE,         0, 0,       0, NULL, 0, NULL, 0}
 
 typedef struct dcpar_planner dcpar_planner;
 
@@ -348,7 +346,8 @@ DCPAR_API dcpar_epoch_summary dcpar_planner_summary(const dcpar_planner *planner
 
 /* Where the planner stands, as numbers to be saved with a checkpoint: values[DCPAR_STATE_MAX], the count is returned.
  * Restoring into a planner with the same lengths, seed, order and options goes on exactly there. With another policy,
- * world size, profile or buckets the rest of the epoch is the same set of sequences when both policies follow the stream
+ * world size, profile or buckets the rest of the epoch is the same set of sequences when both policies follow the
+ * stream
  * (`bucket`, `buddy`); otherwise DCPAR_MISMATCH. */
 #define DCPAR_STATE_MAX 8192
 DCPAR_API int32_t dcpar_planner_state(const dcpar_planner *planner, int64_t *values);

@@ -55,8 +55,8 @@ DCPAR_API dcpar_status dcpar_comm_barrier(dcpar_comm *comm, dcpar_error *error);
 typedef enum dcpar_reduction { DCPAR_SUM, DCPAR_MAX, DCPAR_MIN } dcpar_reduction;
 
 /* Collective. values[count] of each rank are combined in place; every rank has the same bits afterwards. */
-DCPAR_API dcpar_status dcpar_comm_all_reduce(dcpar_comm *comm, double *values, int64_t count,
-                                             dcpar_reduction reduction, dcpar_error *error);
+DCPAR_API dcpar_status dcpar_comm_all_reduce(dcpar_comm *comm, double *values, int64_t count, dcpar_reduction reduction,
+                                             dcpar_error *error);
 
 /* Collective. Rank i receives in output[count] the sum over ranks (in rank order, fp32) of input[i*count ...]: `input`
  * holds size * count floats. `output` may lie inside `input` at this rank's own part (input + rank * count). */
@@ -105,19 +105,18 @@ DCPAR_API void dcpar_comm_abort(dcpar_comm *comm, const char *text);
 typedef struct dcpar_engine dcpar_engine;
 
 typedef struct dcpar_engine_options {
-    size_t size; /* of this struct */
-    double learning_rate, final_learning_rate; /* after warm-up, and at the end of the cosine */
+    size_t size;                                 /* of this struct */
+    double learning_rate, final_learning_rate;   /* after warm-up, and at the end of the cosine */
     int64_t warmup_iterations, total_iterations; /* linear from 0, then cosine; total 0: constant after warm-up */
     double beta1, beta2, epsilon, weight_decay;
     double clip_norm; /* 0: no clipping */
 } dcpar_engine_options;
 
-#define DCPAR_ENGINE_OPTIONS_INIT                                                                                      \
-    { sizeof(dcpar_engine_options), 3e-4, 3e-5, 20, 0, 0.9, 0.95, 1e-8, 0.1, 1.0 }
+#define DCPAR_ENGINE_OPTIONS_INIT {sizeof(dcpar_engine_options), 3e-4, 3e-5, 20, 0, 0.9, 0.95, 1e-8, 0.1, 1.0}
 
 /* An engine for `parameter_count` parameters (zeros at first: fill dcpar_engine_parameters the same on every rank).
- * `planner` may be NULL for who has a plan of their own: then dcpar_engine_turn hands out nothing, and every rank adds what
- * it has run. It and `world` are borrowed. Collective over `world`. */
+ * `planner` may be NULL for who has a plan of their own: then dcpar_engine_turn hands out nothing, and every rank adds
+ * what it has run. It and `world` are borrowed. Collective over `world`. */
 DCPAR_API dcpar_status dcpar_engine_create(dcpar_comm *world, dcpar_planner *planner, int64_t parameter_count,
                                            const dcpar_engine_options *options, dcpar_engine **out, dcpar_error *error);
 DCPAR_API void dcpar_engine_destroy(dcpar_engine *engine);
@@ -129,8 +128,8 @@ DCPAR_API float *dcpar_engine_gradients(dcpar_engine *engine);
 /* Bytes that parameters, gradients and optimizer state take on one of `world` ranks. Local. */
 DCPAR_API int64_t dcpar_engine_bytes(int64_t parameter_count, int32_t world);
 
-/* Plans the next iteration, compares the plan's hash with all ranks' (DCPAR_PLAN when they differ), sets gradients to zero.
- * DCPAR_END after the epoch's last iteration. Collective over the world. */
+/* Plans the next iteration, compares the plan's hash with all ranks' (DCPAR_PLAN when they differ), sets gradients to
+ * zero. DCPAR_END after the epoch's last iteration. Collective over the world. */
 DCPAR_API dcpar_status dcpar_engine_begin(dcpar_engine *engine, dcpar_error *error);
 
 /* This rank's next micro-batch. */
@@ -140,12 +139,12 @@ typedef struct dcpar_turn {
     int32_t part;      /* this rank's part, 0 .. microbatch->sp - 1 */
 } dcpar_turn;
 
-/* False when this rank has none left, or a rank of the group failed (then dcpar_engine_step says so). Collective over the
- * micro-batch's group: its ranks start together, so that waiting is not counted as work. */
+/* False when this rank has none left, or a rank of the group failed (then dcpar_engine_step says so). Collective over
+ * the micro-batch's group: its ranks start together, so that waiting is not counted as work. */
 DCPAR_API bool dcpar_engine_turn(dcpar_engine *engine, dcpar_turn *turn, dcpar_error *error);
 
-/* Ends the turn, where there is a planner: this rank's sum of losses and what they are divided by in the end, loss tokens (or sequences, for who
- * weighs every sequence alike). Local. */
+/* Ends the turn, where there is a planner: this rank's sum of losses and what they are divided by in the end, loss
+ * tokens (or sequences, for who weighs every sequence alike). Local. */
 DCPAR_API void dcpar_engine_add(dcpar_engine *engine, double loss_sum, double weight);
 
 /* What an iteration came to; the same on every rank. */
@@ -186,26 +185,27 @@ DCPAR_API void dcpar_engine_set_iteration(dcpar_engine *engine, int64_t iteratio
 
 typedef struct dcpar_probe {
     void *context;
-    /* Runs a micro-batch of row->batch sequences of row->length tokens on `group` (NULL: this rank alone) with a model of
-     * two layers, fills in the rest of *row. DCPAR_DEVICE_MEMORY: it does not fit; every other failure ends the profile.
-     * Collective over the group. */
+    /* Runs a micro-batch of row->batch sequences of row->length tokens on `group` (NULL: this rank alone) with a model
+     * of two layers, fills in the rest of *row. DCPAR_DEVICE_MEMORY: it does not fit; every other failure ends the
+     * profile. Collective over the group. */
     dcpar_status (*measure)(void *context, dcpar_comm *group, dcpar_profile_row *row, dcpar_error *error);
 } dcpar_probe;
 
 typedef struct dcpar_measure_options {
-    size_t size; /* of this struct */
+    size_t size;               /* of this struct */
     int64_t shortest, longest; /* tokens: measured at these and at every power of two between */
     const char *partial_path;  /* rows are kept here as they come, and taken from here at the start; NULL: not */
-    void (*progress)(void *context, int64_t done, int64_t total, const dcpar_profile_row *last); /* rank 0; may be NULL */
+    void (*progress)(void *context, int64_t done, int64_t total,
+                     const dcpar_profile_row *last); /* rank 0; may be NULL */
     void *progress_context;
     bool (*stop)(void); /* true: keep what there is and return DCPAR_INTERRUPTED; may be NULL */
 } dcpar_measure_options;
 
-#define DCPAR_MEASURE_OPTIONS_INIT { sizeof(dcpar_measure_options), 64, 0, NULL, NULL, NULL, NULL }
+#define DCPAR_MEASURE_OPTIONS_INIT {sizeof(dcpar_measure_options), 64, 0, NULL, NULL, NULL, NULL}
 
-/* Measures every legal SP size of info->world = the communicator's size: lengths as above, batches 1, 2, 4 ... until memory
- * or usefulness ends. Free groups measure other points at the same time; all ranks have the same profile in the end, with
- * the slowest rank's times. Collective over `world`. */
+/* Measures every legal SP size of info->world = the communicator's size: lengths as above, batches 1, 2, 4 ... until
+ * memory or usefulness ends. Free groups measure other points at the same time; all ranks have the same profile in the
+ * end, with the slowest rank's times. Collective over `world`. */
 DCPAR_API dcpar_status dcpar_profile_measure(dcpar_comm *world, const dcpar_probe *probe,
                                              const dcpar_profile_info *info, const dcpar_measure_options *options,
                                              dcpar_profile **out, dcpar_error *error);

@@ -120,8 +120,7 @@ static dcpar_status all_to_all_in(dcpar_comm *comm, uint64_t salt, int64_t bytes
     for (int64_t i = 0; i < size * bytes; ++i) input[i] = byte_of(salt, rank, i);
     DCPAR_TRY(dcpar_comm_all_to_all(comm, input, output, bytes, error));
     for (int32_t from = 0; from < size; ++from)
-        for (int64_t i = 0; i < bytes; ++i)
-            EXPECT(output[from * bytes + i] == byte_of(salt, from, rank * bytes + i));
+        for (int64_t i = 0; i < bytes; ++i) EXPECT(output[from * bytes + i] == byte_of(salt, from, rank * bytes + i));
     return DCPAR_OK;
 }
 

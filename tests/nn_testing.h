@@ -95,8 +95,8 @@ static inline void token_row_destroy(token_row *row) {
 
 static inline dcpar_tokens token_row_part(const token_row *row, int32_t rank, int32_t ranks) {
     const int64_t first = rank * (row->total / ranks);
-    return (dcpar_tokens){row->total,          row->sequences,       row->starts,
-                          row->input + first,  row->target + first,  row->position + first, NULL};
+    return (dcpar_tokens){row->total,          row->sequences,        row->starts, row->input + first,
+                          row->target + first, row->position + first, NULL};
 }
 
 /* |a - b| / |b|. */

@@ -68,8 +68,12 @@ static inline int64_t example_plan(report_example *example, dcpar_report_box *bo
         const int64_t batch = padded >= 4096 ? 1 : 4096 / padded;
         const double filled = 0.8 + 0.2 * dcpar_random_unit(seed, 3, (uint64_t)row);
         const double work = (double)(padded * batch) * (1 + (double)padded / 24000);
-        *box = (dcpar_report_box){.sp = sp, .recompute = padded > 8192 ? 6 : padded > 4096 ? 2 : 0,
-                                  .padded_length = padded, .sequences = batch,
+        *box = (dcpar_report_box){.sp = sp,
+                                  .recompute = padded > 8192   ? 6
+                                               : padded > 4096 ? 2
+                                                               : 0,
+                                  .padded_length = padded,
+                                  .sequences = batch,
                                   .tokens = (int64_t)((double)(padded * batch) * filled)};
         box->planned_seconds = work / 30000 / sp * (1 + 0.12 * log2(sp)) + 0.01;
         tokens += box->tokens;
@@ -102,8 +106,11 @@ static inline double example_place(report_example *example, dcpar_report_box *bo
 static inline void example_fill_timeline(report_example *example, dcpar_report_timeline *timeline,
                                          dcpar_report_box *boxes, int quality, int64_t iteration, uint64_t seed) {
     const int64_t count = example_plan(example, boxes, quality, seed);
-    *timeline = (dcpar_report_timeline){.iteration = iteration, .boxes = boxes, .count = count,
-                                        .planned_step_seconds = 0.06, .measured_step_seconds = 0.07};
+    *timeline = (dcpar_report_timeline){.iteration = iteration,
+                                        .boxes = boxes,
+                                        .count = count,
+                                        .planned_step_seconds = 0.06,
+                                        .measured_step_seconds = 0.07};
     timeline->planned_seconds = example_place(example, boxes, count, false);
     for (int64_t i = 0; i < count; ++i)
         boxes[i].measured_seconds = boxes[i].planned_seconds * (0.97 + 0.09 * dcpar_random_unit(seed, 4, (uint64_t)i));
@@ -116,14 +123,17 @@ static inline void example_fill_iterations(report_example *example, int policy, 
     for (int64_t i = 0; i < count; ++i) {
         const double noise = dcpar_random_unit(seed, 10 + (uint64_t)policy, (uint64_t)i) - 0.5;
         const double wide = dcpar_random_unit(seed, 20 + (uint64_t)policy, (uint64_t)i) - 0.5;
-        iterations[i] = (dcpar_report_iteration){
-            .iteration = i, .tokens = (int64_t)((1 + 0.2 * wide) * 24000 * example->report.world),
-            .loss = 2.1 + 7 * exp(-(double)i / ((double)count / 4)) + 0.5 * noise,
-            .seconds = seconds[policy] * (1 + 0.2 * wide + 0.05 * noise),
-            .predicted_seconds = seconds[policy] * (1 + 0.2 * wide),
-            .idle_ratio = idle[policy] + 0.01 * noise, .predicted_idle_ratio = idle[policy] * 0.9,
-            .gradient_norm = 1 + noise, .learning_rate = 3e-4, .peak_bytes = (INT64_C(37) << 27) + policy * (1 << 28),
-            .predicted_peak_bytes = INT64_C(39) << 27};
+        iterations[i] = (dcpar_report_iteration){.iteration = i,
+                                                 .tokens = (int64_t)((1 + 0.2 * wide) * 24000 * example->report.world),
+                                                 .loss = 2.1 + 7 * exp(-(double)i / ((double)count / 4)) + 0.5 * noise,
+                                                 .seconds = seconds[policy] * (1 + 0.2 * wide + 0.05 * noise),
+                                                 .predicted_seconds = seconds[policy] * (1 + 0.2 * wide),
+                                                 .idle_ratio = idle[policy] + 0.01 * noise,
+                                                 .predicted_idle_ratio = idle[policy] * 0.9,
+                                                 .gradient_norm = 1 + noise,
+                                                 .learning_rate = 3e-4,
+                                                 .peak_bytes = (INT64_C(37) << 27) + policy * (1 << 28),
+                                                 .predicted_peak_bytes = INT64_C(39) << 27};
     }
     example->policies[policy].iterations = iterations;
     example->policies[policy].count = count;
@@ -147,12 +157,18 @@ static inline report_example *example_create(int32_t world, int64_t iterations, 
     example->boxes = calloc(example_boxes, sizeof *example->boxes);
     example->lengths = calloc(example_lengths, sizeof *example->lengths);
     example->free_at = calloc((size_t)world, sizeof *example->free_at);
-    example->report = (dcpar_report){.title = "Four policies on a small decoder", .facts = facts, .fact_count = 5,
-                                     .lengths = example->lengths, .length_count = example_lengths, .world = world,
-                                     .policies = example->policies, .policy_count = example_policies};
+    example->report = (dcpar_report){.title = "Four policies on a small decoder",
+                                     .facts = facts,
+                                     .fact_count = 5,
+                                     .lengths = example->lengths,
+                                     .length_count = example_lengths,
+                                     .world = world,
+                                     .policies = example->policies,
+                                     .policy_count = example_policies};
     for (int64_t i = 0; i < example_lengths; ++i) example->lengths[i] = i % 997 == 0 ? 0 : example_length(seed, i);
     for (int i = 0; i < example_policies; ++i) {
-        example->policies[i] = (dcpar_report_policy){.name = names[i][0], .summary = names[i][1],
+        example->policies[i] = (dcpar_report_policy){.name = names[i][0],
+                                                     .summary = names[i][1],
                                                      .timelines = example->timelines + i * example_timelines,
                                                      .timeline_count = example_timelines};
         example_fill_iterations(example, i, iterations, seed);

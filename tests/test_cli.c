@@ -40,14 +40,17 @@ static void assert_refused(const char *arguments, const char *words) {
 }
 
 /* Heads 28, kv 28; up to 100 tokens fit on one rank, 200 on two: a token takes 10 bytes. */
-static const char profile[] =
-    "{\"format\": \"dcpar-profile\", \"format_version\": 1, \"model\": \"m\", \"device\": \"d\", \"method\": \"ulysses\","
-    "\"version\": \"1\", \"layers\": 1, \"heads\": 28, \"kv_heads\": 28, \"world\": 0, \"memory\": 1000, \"max_length\": 0,"
-    "\"step_seconds\": 0.1, \"rows\": ["
-    "{\"length\": 100, \"sp\": 1, \"batch\": 1, \"fits\": true, \"forward\": 1, \"backward\": 2, \"constant_seconds\": 0.5,"
-    " \"layer_bytes\": 1000, \"input_bytes\": 0, \"constant_bytes\": 0},"
-    "{\"length\": 100, \"sp\": 2, \"batch\": 1, \"fits\": true, \"forward\": %s, \"backward\": 1.2, \"constant_seconds\": 0.5,"
-    " \"layer_bytes\": 500, \"input_bytes\": 0, \"constant_bytes\": 0}]}";
+static const char profile[] = "{\"format\": \"dcpar-profile\", \"format_version\": 1, \"model\": \"m\", \"device\": "
+                              "\"d\", \"method\": \"ulysses\","
+                              "\"version\": \"1\", \"layers\": 1, \"heads\": 28, \"kv_heads\": 28, \"world\": 0, "
+                              "\"memory\": 1000, \"max_length\": 0,"
+                              "\"step_seconds\": 0.1, \"rows\": ["
+                              "{\"length\": 100, \"sp\": 1, \"batch\": 1, \"fits\": true, \"forward\": 1, "
+                              "\"backward\": 2, \"constant_seconds\": 0.5,"
+                              " \"layer_bytes\": 1000, \"input_bytes\": 0, \"constant_bytes\": 0},"
+                              "{\"length\": 100, \"sp\": 2, \"batch\": 1, \"fits\": true, \"forward\": %s, "
+                              "\"backward\": 1.2, \"constant_seconds\": 0.5,"
+                              " \"layer_bytes\": 500, \"input_bytes\": 0, \"constant_bytes\": 0}]}";
 
 static void write_profile(const char *name, const char *forward) {
     char text[2000];
@@ -83,7 +86,7 @@ static void a_plan_in_json_has_every_sequence_once(void **state) {
         size_t i, j;
         json_t *microbatch, *row;
         json_array_foreach(json_object_get(object, "microbatches"), i, microbatch)
-            json_array_foreach(json_object_get(microbatch, "rows"), j, row) ++seen[json_integer_value(row)];
+            json_array_foreach(json_object_get(microbatch, "rows"), j, row)++ seen[json_integer_value(row)];
         iterations += json_object_get(object, "microbatches") != NULL;
         json_t *total = json_object_get(object, "summary");
         if (total != NULL) {
@@ -141,7 +144,8 @@ static void what_is_wrong_is_said_in_one_sentence(void **state) {
 static void a_sequence_that_fits_nowhere_is_refused_dropped_or_cut(void **state) {
     (void)state;
     write_file("long.txt", "10\n500\n10\n");
-    assert_refused("plan long.txt --profile profile.json --world 2", "row 1 has 500 tokens; the most that fits is 200, on 2");
+    assert_refused("plan long.txt --profile profile.json --world 2",
+                   "row 1 has 500 tokens; the most that fits is 200, on 2");
     assert_int_equal(dcpar("plan long.txt --profile profile.json --world 2 --on-too-long drop --json"), 0);
     assert_non_null(strstr(output, "\"dropped_by_reason\": {\"too long\": 1}"));
     assert_int_equal(dcpar("plan long.txt --profile profile.json --world 2 --on-too-long split --json"), 0);

@@ -68,8 +68,7 @@ static void check_example(const char *path) {
     assert_true(scale == scalar_value);
     assert_ok(dcpar_safetensors_read(file, 3, 0, 3, numbers, &error));
     assert_memory_equal(numbers, state_values, sizeof numbers);
-    for (int i = 0; i < 2; ++i)
-        assert_string_equal(dcpar_safetensors_metadata(file, texts[i].key), texts[i].text);
+    for (int i = 0; i < 2; ++i) assert_string_equal(dcpar_safetensors_metadata(file, texts[i].key), texts[i].text);
     assert_null(dcpar_safetensors_metadata(file, "absent"));
     dcpar_safetensors_close(file);
 }
@@ -216,7 +215,8 @@ static void a_folder_that_is_not_there_is_named(void **state) {
     assert_fails(dcpar_safetensors_create("no/x", example, 4, NULL, 0, &writer, &error), DCPAR_IO, "no/x");
     assert_null(writer);
     assert_int_equal(mkdir("x", 0777), 0);
-    assert_fails(dcpar_safetensors_create("x", NULL, 0, NULL, 0, &writer, &error), DCPAR_IO, "x: it is not a regular file");
+    assert_fails(dcpar_safetensors_create("x", NULL, 0, NULL, 0, &writer, &error), DCPAR_IO,
+                 "x: it is not a regular file");
     assert_int_equal(rmdir("x"), 0);
     assert_ok(dcpar_safetensors_create("x", NULL, 0, NULL, 0, &writer, &error));
     assert_int_equal(mkdir("x", 0777), 0);
@@ -319,8 +319,8 @@ static void refuse_header(const char *header, size_t data, const char *part) {
 
 static void tensors_may_stand_in_any_order_in_the_header(void **state) {
     (void)state;
-    write_header("{" TENSOR("b", "[2]", "4", "12") "," TENSOR("a", "[]", "0", "4") ","
-                 TENSOR("e", "[0]", "4", "4") "} ", 12);
+    write_header(
+        "{" TENSOR("b", "[2]", "4", "12") "," TENSOR("a", "[]", "0", "4") "," TENSOR("e", "[0]", "4", "4") "} ", 12);
     dcpar_safetensors *file = open_tensors("x");
     assert_int_equal(dcpar_safetensors_count(file), 3);
     dcpar_safetensors_close(file);
@@ -382,8 +382,7 @@ static void a_tensor_that_is_not_as_wanted_is_refused(void **state) {
                                        {"layer.0.weight", F32, 2, {3, 2}},
                                        {"layer.0.weight", F32, 1, {2}},
                                        {"layer.0.weight", I64, 2, {2, 3}}};
-    const char *const sentences[] = {"x has no tensor absent",
-                                     "x: tensor layer.0.weight is F32 [2, 3], not F32 [3, 2]",
+    const char *const sentences[] = {"x has no tensor absent", "x: tensor layer.0.weight is F32 [2, 3], not F32 [3, 2]",
                                      "x: tensor layer.0.weight is F32 [2, 3], not F32 [2]",
                                      "x: tensor layer.0.weight is F32 [2, 3], not I64 [2, 3]"};
     int64_t index = -1;

@@ -13,8 +13,7 @@
 static float *random_floats(int64_t count, uint64_t stream) {
     float *values = malloc((size_t)(count > 0 ? count : 1) * sizeof *values);
     assert_non_null(values);
-    for (int64_t i = 0; i < count; ++i)
-        values[i] = (float)(2.0 * dcpar_random_unit(SEED, stream, (uint64_t)i) - 1.0);
+    for (int64_t i = 0; i < count; ++i) values[i] = (float)(2.0 * dcpar_random_unit(SEED, stream, (uint64_t)i) - 1.0);
     return values;
 }
 
@@ -46,12 +45,11 @@ static void check_product(void (*multiply)(const dcpar_product *), float *scratc
         for (int64_t j = 0; j < n; ++j) {
             double sum = add ? c[i * ldc + j] : 0.0;
             for (int64_t l = 0; l < k; ++l)
-                sum += (double)a[a_transposed ? l * lda + i : i * lda + l] *
-                       b[b_transposed ? j * ldb + l : l * ldb + j];
+                sum +=
+                    (double)a[a_transposed ? l * lda + i : i * lda + l] * b[b_transposed ? j * ldb + l : l * ldb + j];
             wanted[i * ldc + j] = sum;
         }
-    multiply(&(dcpar_product){m, n, k, a, lda, a_transposed, b, ldb, b_transposed, c, ldc, add,
-                               scratch});
+    multiply(&(dcpar_product){m, n, k, a, lda, a_transposed, b, ldb, b_transposed, c, ldc, add, scratch});
     assert_close("product", c, wanted, ldc * m, 1e-5);
     free(a);
     free(b);
@@ -141,7 +139,7 @@ static void rotation_turns_pairs_and_merging_is_its_transpose(void **state) {
                         wanted = from[i] * cos(angle) - from[i + dim / 2] * sin(angle);
                     if (head < heads + kv_heads && i >= dim / 2)
                         wanted = from[i] * cos(angle) + from[i - dim / 2] * sin(angle);
-                    const float *got = head < heads ? q + (row * heads + head) * dim
+                    const float *got = head < heads              ? q + (row * heads + head) * dim
                                        : head < heads + kv_heads ? k + (row * kv_heads + head - heads) * dim
                                                                  : v + (row * kv_heads + head - heads - kv_heads) * dim;
                     assert_close("rotation", got + i, &wanted, 1, 1e-6);

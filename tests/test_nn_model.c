@@ -6,10 +6,16 @@
 
 #define ROOM (INT64_C(8) << 20)
 
-static const dcpar_model_config SMALL = {.hidden_size = 24, .intermediate_size = 20, .vocab_size = 11,
-                                         .max_position_embeddings = 64, .num_hidden_layers = 3,
-                                         .num_attention_heads = 4, .num_key_value_heads = 2, .head_dim = 6,
-                                         .rope_theta = 100.0, .rms_norm_eps = 1e-5};
+static const dcpar_model_config SMALL = {.hidden_size = 24,
+                                         .intermediate_size = 20,
+                                         .vocab_size = 11,
+                                         .max_position_embeddings = 64,
+                                         .num_hidden_layers = 3,
+                                         .num_attention_heads = 4,
+                                         .num_key_value_heads = 2,
+                                         .head_dim = 6,
+                                         .rope_theta = 100.0,
+                                         .rms_norm_eps = 1e-5};
 
 /* -------------------------------------------------------------------------------- the model in double precision */
 
@@ -23,8 +29,7 @@ static const double *tensor_of(const owned_model *m, const double *parameters, c
     return NULL;
 }
 
-static const double *layer_tensor_of(const owned_model *m, const double *parameters, int32_t layer,
-                                     const char *name) {
+static const double *layer_tensor_of(const owned_model *m, const double *parameters, int32_t layer, const char *name) {
     char full[128];
     snprintf(full, sizeof full, "model.layers.%d.%s.weight", layer, name);
     return tensor_of(m, parameters, full);
@@ -237,9 +242,8 @@ static void recomputing_any_number_of_layers_changes_no_bit_and_takes_the_memory
         assert_true(loss == first_loss);
         assert_memory_equal(first, m.gradients, (size_t)m.count * sizeof *first);
         const int64_t kept = r < config.num_hidden_layers ? config.num_hidden_layers - r : 1;
-        assert_int_equal(dcpar_arena_peak(m.arena) - 4096, kept * cost.layer_bytes +
-                                                               config.num_hidden_layers * cost.input_bytes +
-                                                               cost.constant_bytes);
+        assert_int_equal(dcpar_arena_peak(m.arena) - 4096,
+                         kept * cost.layer_bytes + config.num_hidden_layers * cost.input_bytes + cost.constant_bytes);
         assert_int_equal(dcpar_arena_used(m.arena), 4096);
     }
     free(first);
@@ -263,7 +267,8 @@ static void sequences_packed_in_one_row_are_sequences_run_alone(void **state) {
     memset(m.gradients, 0, (size_t)m.count * sizeof *packed);
     for (int64_t s = 0; s < row.sequences; ++s) {
         const int64_t start = row.starts[s], alone[] = {0, lengths[s]};
-        tokens = (dcpar_tokens){lengths[s], 1, alone, row.input + start, row.target + start, row.position + start, NULL};
+        tokens =
+            (dcpar_tokens){lengths[s], 1, alone, row.input + start, row.target + start, row.position + start, NULL};
         assert_ok(dcpar_transformer_run(m.model, NULL, &tokens, 3, &loss, &loss_tokens, &error));
         apart += loss;
     }
@@ -348,7 +353,8 @@ static void rows_longer_than_a_chunk_of_logits_are_sums_of_their_sequences(void 
     memset(m.gradients, 0, (size_t)m.count * sizeof *packed);
     for (int64_t s = 0; s < 2; ++s) {
         const int64_t start = row.starts[s], alone[] = {0, lengths[s]};
-        tokens = (dcpar_tokens){lengths[s], 1, alone, row.input + start, row.target + start, row.position + start, NULL};
+        tokens =
+            (dcpar_tokens){lengths[s], 1, alone, row.input + start, row.target + start, row.position + start, NULL};
         assert_ok(dcpar_transformer_run(m.model, NULL, &tokens, 0, &loss, &loss_tokens, &error));
         apart += loss;
     }
@@ -385,8 +391,7 @@ static void memory_that_is_short_by_one_byte_is_refused_before_anything_is_done(
         assert_non_null(strstr(error.text, "bytes"));
         assert_int_equal(dcpar_arena_peak(m.arena), ROOM - peak + 1);
         dcpar_layer_cost cost;
-        assert_int_equal(dcpar_transformer_measure(m.model, NULL, &tokens, &cost, &error),
-                         DCPAR_DEVICE_MEMORY);
+        assert_int_equal(dcpar_transformer_measure(m.model, NULL, &tokens, &cost, &error), DCPAR_DEVICE_MEMORY);
         assert_true(dcpar_arena_reserve(m.arena, peak - ROOM - 1));
         assert_int_equal(dcpar_arena_used(m.arena), 0);
     }

@@ -4,10 +4,16 @@
 #define ROOM (INT64_C(8) << 20)
 #define MOST_RANKS 8
 
-static const dcpar_model_config EIGHT_HEADS = {.hidden_size = 32, .intermediate_size = 24, .vocab_size = 13,
-                                               .max_position_embeddings = 1024, .num_hidden_layers = 2,
-                                               .num_attention_heads = 8, .num_key_value_heads = 8, .head_dim = 6,
-                                               .rope_theta = 1000.0, .rms_norm_eps = 1e-5};
+static const dcpar_model_config EIGHT_HEADS = {.hidden_size = 32,
+                                               .intermediate_size = 24,
+                                               .vocab_size = 13,
+                                               .max_position_embeddings = 1024,
+                                               .num_hidden_layers = 2,
+                                               .num_attention_heads = 8,
+                                               .num_key_value_heads = 8,
+                                               .head_dim = 6,
+                                               .rope_theta = 1000.0,
+                                               .rms_norm_eps = 1e-5};
 
 /* One micro-batch on a group; every rank has its own model. */
 typedef struct group_run {
@@ -29,8 +35,8 @@ static dcpar_status rank_main(dcpar_comm *world, void *argument, dcpar_error *er
     const int32_t rank = dcpar_comm_rank(world);
     const dcpar_tokens tokens = token_row_part(run->row, rank, dcpar_comm_size(world));
     if (run->measure)
-        run->status[rank] = dcpar_transformer_measure(run->models[rank].model, world, &tokens, &run->cost[rank],
-                                                      &run->error[rank]);
+        run->status[rank] =
+            dcpar_transformer_measure(run->models[rank].model, world, &tokens, &run->cost[rank], &run->error[rank]);
     else
         run->status[rank] = dcpar_transformer_run(run->models[rank].model, world, &tokens, run->recompute,
                                                   &run->loss[rank], &run->loss_tokens[rank], &run->error[rank]);
@@ -104,7 +110,7 @@ static void groups_run_packed_rows_and_grouped_key_heads(void **state) {
     for (int32_t ranks = 1; ranks <= 4; ranks *= 2)
         for (int32_t recompute = 0; recompute <= 2; ++recompute) check_group(&config, packed, 5, ranks, recompute);
     check_group(&config, packed, 4, 2, 0); /* case L7 */
-    config.num_attention_heads = 6; /* groups need not be powers of two */
+    config.num_attention_heads = 6;        /* groups need not be powers of two */
     config.num_key_value_heads = 3;
     check_group(&config, packed, 5, 3, 0);
 }

@@ -89,8 +89,11 @@ static dcpar_profile *random_profile(random_source *random, const int64_t *bound
                 const double noise = smooth ? 1 : random_real(random, 0.5, 1.5);
                 const double tokens = (double)(length * batch);
                 const double seconds = noise * linear * tokens * (1.0 / sizes[i] + exchange * (i > 0));
-                rows[count++] = (dcpar_profile_row){length,          sizes[i],      batch, true, seconds / 3,
-                                                    2 * seconds / 3, constant, (int64_t)tokens * 4 / sizes[i], 0, 10};
+                rows[count++] = (dcpar_profile_row){length,      sizes[i],
+                                                    batch,       true,
+                                                    seconds / 3, 2 * seconds / 3,
+                                                    constant,    (int64_t)tokens * 4 / sizes[i],
+                                                    0,           10};
             }
         }
     const dcpar_profile_info info = {

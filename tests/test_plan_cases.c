@@ -114,7 +114,8 @@ static void buckets_with_fewer_sequences_than_a_batch_run(void **state) { /* B1 
     assert_all_run(&formula, lengths, 16, 8);
 }
 
-/* Every iteration is one plan for all ranks, so none can take another number of steps; here all are one micro-batch each. */
+/* Every iteration is one plan for all ranks, so none can take another number of steps; here all are one micro-batch
+ * each. */
 static void rank_sized_batches_that_no_world_divides_are_all_run(void **state) { /* B2 */
     (void)state;
     const cost_formula formula = holds(100);
@@ -274,8 +275,7 @@ static void boundaries_of_memory_are_exact(void **state) { /* S3 */
             dcpar_planner *planner = NULL;
             dcpar_plan *plan = NULL;
             dcpar_error error;
-            const dcpar_status status =
-                dcpar_planner_create(profile, &cases[i].length, 1, &options, &planner, &error);
+            const dcpar_status status = dcpar_planner_create(profile, &cases[i].length, 1, &options, &planner, &error);
             assert_int_equal(status, cases[i].sp > 0 ? DCPAR_OK : DCPAR_TOO_LONG);
             if (status != DCPAR_OK) continue;
             assert_ok(dcpar_planner_next(planner, &plan, &error));

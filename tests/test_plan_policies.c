@@ -11,8 +11,7 @@ enum { COUNT = 80 };
 
 /* Mostly short ones; the longest need several ranks where there are. */
 static void draw_lengths(random_source *random, const dcpar_profile *profile, int32_t world, int64_t *lengths) {
-    const int64_t longest =
-        dcpar_longest_fit(profile, world, dcpar_profile_get_info(profile)->memory, NULL, 0, NULL);
+    const int64_t longest = dcpar_longest_fit(profile, world, dcpar_profile_get_info(profile)->memory, NULL, 0, NULL);
     for (int i = 0; i < COUNT; ++i) {
         const double part = pow(random_real(random, 0, 1), 6);
         lengths[i] = 1 + (int64_t)(part * (double)(longest - 1));

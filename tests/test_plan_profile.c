@@ -120,9 +120,9 @@ static void a_profile_of_one_point_is_valid(void **state) { /* P4 */
 static void what_did_not_fit_is_never_planned(void **state) {
     (void)state;
     const dcpar_profile_row rows[] = {
-        {100, 1, 1, true, 1, 2, 0, 10, 1, 50},   {200, 1, 1, true, 2, 4, 0, 20, 2, 60},
-        {300, 1, 1, false, 0, 0, 0, 0, 0, 0},    {100, 1, 2, true, 2, 4, 0, 20, 2, 60},
-        {200, 1, 2, false, 0, 0, 0, 0, 0, 0},    {100, 2, 1, true, 1, 2, 0, 5, 1, 25},
+        {100, 1, 1, true, 1, 2, 0, 10, 1, 50}, {200, 1, 1, true, 2, 4, 0, 20, 2, 60},
+        {300, 1, 1, false, 0, 0, 0, 0, 0, 0},  {100, 1, 2, true, 2, 4, 0, 20, 2, 60},
+        {200, 1, 2, false, 0, 0, 0, 0, 0, 0},  {100, 2, 1, true, 1, 2, 0, 5, 1, 25},
         {200, 2, 1, true, 1, 2, 0, 10, 1, 25},
     };
     dcpar_profile *profile = profile_of(rows, 7);
@@ -238,8 +238,7 @@ static void the_choice_has_the_highest_throughput(void **state) {
                     }
             dcpar_choice choice;
             dcpar_error error;
-            const dcpar_status status =
-                dcpar_choose(profile, length, formula.memory, sizes, 4, all, &choice, &error);
+            const dcpar_status status = dcpar_choose(profile, length, formula.memory, sizes, 4, all, &choice, &error);
             if (best == 0) {
                 assert_int_equal(status, DCPAR_TOO_LONG);
                 continue;

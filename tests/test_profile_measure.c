@@ -26,8 +26,8 @@ static __thread int stops_left;
 
 static bool stop(void) { return stops_left-- == 0; }
 
-/* Faster with a larger batch up to 4; out of memory above the limit, which ranks learn at different times: only the last
- * rank of a group says so. */
+/* Faster with a larger batch up to 4; out of memory above the limit, which ranks learn at different times: only the
+ * last rank of a group says so. */
 static dcpar_status measure(void *context, dcpar_comm *group, dcpar_profile_row *row, dcpar_error *error) {
     trial *trial = context;
     pthread_mutex_lock(&trial->lock);
@@ -56,8 +56,14 @@ static dcpar_status measure(void *context, dcpar_comm *group, dcpar_profile_row 
 static dcpar_status run_rank(dcpar_comm *world, void *argument, dcpar_error *error) {
     trial *trial = argument;
     const dcpar_probe probe = {trial, measure};
-    const dcpar_profile_info info = {.model = "m", .device = "d", .method = "ulysses", .version = "1", .layers = 2,
-                                     .heads = trial->heads, .kv_heads = trial->heads, .world = trial->world,
+    const dcpar_profile_info info = {.model = "m",
+                                     .device = "d",
+                                     .method = "ulysses",
+                                     .version = "1",
+                                     .layers = 2,
+                                     .heads = trial->heads,
+                                     .kv_heads = trial->heads,
+                                     .world = trial->world,
                                      .memory = 1 << 20};
     dcpar_measure_options options = DCPAR_MEASURE_OPTIONS_INIT;
     options.shortest = 10;

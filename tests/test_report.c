@@ -193,8 +193,8 @@ static void a_report_without_anything_is_still_a_page(void **state) {
     free(text);
     const int64_t empty[] = {0, 0};
     const dcpar_report_policy idle = {.name = DCPAR_REPORT_BASELINE};
-    const dcpar_report nothing_ran = {.title = "x", .world = 2, .lengths = empty, .length_count = 2, .policies = &idle,
-                                      .policy_count = 1};
+    const dcpar_report nothing_ran = {
+        .title = "x", .world = 2, .lengths = empty, .length_count = 2, .policies = &idle, .policy_count = 1};
     text = written(&nothing_ran);
     assert_page(text);
     assert_non_null(strstr(text, "Every sequence is empty."));
@@ -262,12 +262,17 @@ static void extreme_lengths_and_many_sp_sizes_have_their_place(void **state) {
     const int64_t lengths[] = {1, 2, 3, DCPAR_LENGTH_MAX, 0, 5};
     dcpar_report_box boxes[20];
     for (int i = 0; i < 20; ++i)
-        boxes[i] = (dcpar_report_box){.sp = 20 - i, .sequences = 1, .padded_length = 1, .planned_start = i,
-                                      .planned_seconds = i % 3, .measured_start = -1, .measured_seconds = 2};
+        boxes[i] = (dcpar_report_box){.sp = 20 - i,
+                                      .sequences = 1,
+                                      .padded_length = 1,
+                                      .planned_start = i,
+                                      .planned_seconds = i % 3,
+                                      .measured_start = -1,
+                                      .measured_seconds = 2};
     const dcpar_report_timeline timeline = {.planned_seconds = 1, .measured_seconds = NAN, .boxes = boxes, .count = 20};
     const dcpar_report_policy policy = {.name = "x", .timelines = &timeline, .timeline_count = 1};
-    const dcpar_report report = {.title = "x", .world = 20, .lengths = lengths, .length_count = 6, .policies = &policy,
-                                 .policy_count = 1};
+    const dcpar_report report = {
+        .title = "x", .world = 20, .lengths = lengths, .length_count = 6, .policies = &policy, .policy_count = 1};
     char *text = written(&report);
     assert_page(text);
     assert_non_null(strstr(text, "SP 8 and more"));
@@ -289,16 +294,37 @@ static void extreme_lengths_and_many_sp_sizes_have_their_place(void **state) {
 
 /* ------------------------------------------------------------------------------------------------- numbers */
 
-static const dcpar_report_iteration slow_iterations[] = {
-    {.iteration = 0, .tokens = 1000, .loss = 5, .seconds = 1, .predicted_seconds = 1.1, .idle_ratio = 0.5,
-     .predicted_idle_ratio = NAN, .peak_bytes = 1 << 20},
-    {.iteration = 1, .tokens = 3000, .loss = 4, .seconds = 3, .predicted_seconds = 3, .idle_ratio = 0.1,
-     .predicted_idle_ratio = NAN, .peak_bytes = 3 << 20},
-    {.iteration = 2, .tokens = 500, .loss = NAN, .seconds = NAN, .predicted_seconds = 0.5, .idle_ratio = NAN,
-     .predicted_idle_ratio = NAN}};
-static const dcpar_report_iteration fast_iterations[] = {
-    {.iteration = 0, .tokens = 4500, .loss = 4.25, .seconds = 1.5, .predicted_seconds = 1.8, .idle_ratio = 0.02,
-     .predicted_idle_ratio = 0.01, .peak_bytes = 5 << 20}};
+static const dcpar_report_iteration slow_iterations[] = {{.iteration = 0,
+                                                          .tokens = 1000,
+                                                          .loss = 5,
+                                                          .seconds = 1,
+                                                          .predicted_seconds = 1.1,
+                                                          .idle_ratio = 0.5,
+                                                          .predicted_idle_ratio = NAN,
+                                                          .peak_bytes = 1 << 20},
+                                                         {.iteration = 1,
+                                                          .tokens = 3000,
+                                                          .loss = 4,
+                                                          .seconds = 3,
+                                                          .predicted_seconds = 3,
+                                                          .idle_ratio = 0.1,
+                                                          .predicted_idle_ratio = NAN,
+                                                          .peak_bytes = 3 << 20},
+                                                         {.iteration = 2,
+                                                          .tokens = 500,
+                                                          .loss = NAN,
+                                                          .seconds = NAN,
+                                                          .predicted_seconds = 0.5,
+                                                          .idle_ratio = NAN,
+                                                          .predicted_idle_ratio = NAN}};
+static const dcpar_report_iteration fast_iterations[] = {{.iteration = 0,
+                                                          .tokens = 4500,
+                                                          .loss = 4.25,
+                                                          .seconds = 1.5,
+                                                          .predicted_seconds = 1.8,
+                                                          .idle_ratio = 0.02,
+                                                          .predicted_idle_ratio = 0.01,
+                                                          .peak_bytes = 5 << 20}};
 static const dcpar_report_policy two_policies[] = {
     {.name = "gro\xc3\x9f", .iterations = fast_iterations, .count = 1},
     {.name = DCPAR_REPORT_BASELINE, .iterations = slow_iterations, .count = 3}};
@@ -324,8 +350,8 @@ static void figures_are_sums_over_sums_and_medians(void **state) {
 static void what_was_only_planned_is_not_compared_with_what_was_measured(void **state) {
     (void)state;
     const dcpar_report_iteration planned = {.tokens = 9000, .loss = NAN, .seconds = NAN, .predicted_seconds = 1};
-    const dcpar_report_policy policies[] = {{.name = "plan", .iterations = &planned, .count = 1}, two_policies[0],
-                                            two_policies[1]};
+    const dcpar_report_policy policies[] = {
+        {.name = "plan", .iterations = &planned, .count = 1}, two_policies[0], two_policies[1]};
     const dcpar_report report = {.title = "x", .world = 2, .policies = policies, .policy_count = 3};
     dcpar_figures figures[3];
     dcpar_error error;
@@ -350,12 +376,12 @@ static void the_table_is_aligned_on_the_terminal(void **state) {
     char text[1024];
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
-    assert_string_equal(text,
-                        "                                        idle       seconds an iteration\n"
-                        "policy  tokens/s  speedup  measured  planned  measured  planned   error  last loss\n"
-                        "gro\xc3\x9f      3.00 k   3.00 \xc3\x97     2.0 %    1.0 %    1.50 s   1.80 s  20.0 %     4.2500\n"
-                        "bucket    1.00 k   1.00 \xc3\x97    20.0 %        \xe2\x80\x93    2.00 s   1.53 s   5.0 %     "
-                        "4.0000\n");
+    assert_string_equal(
+        text, "                                        idle       seconds an iteration\n"
+              "policy  tokens/s  speedup  measured  planned  measured  planned   error  last loss\n"
+              "gro\xc3\x9f      3.00 k   3.00 \xc3\x97     2.0 %    1.0 %    1.50 s   1.80 s  20.0 %     4.2500\n"
+              "bucket    1.00 k   1.00 \xc3\x97    20.0 %        \xe2\x80\x93    2.00 s   1.53 s   5.0 %     "
+              "4.0000\n");
     FILE *full = fopen("/dev/full", "w");
     if (full == NULL) return;
     assert_int_equal(dcpar_report_print_table(full, &two_policy_report, &error), DCPAR_IO);
@@ -380,8 +406,8 @@ static void the_result_is_said_in_one_sentence(void **state) {
 
 static void all_timelines_share_one_time_scale(void **state) {
     (void)state;
-    const dcpar_report_box box = {.sp = 1, .sequences = 1, .padded_length = 8, .planned_seconds = 0.5,
-                                  .measured_seconds = 2};
+    const dcpar_report_box box = {
+        .sp = 1, .sequences = 1, .padded_length = 8, .planned_seconds = 0.5, .measured_seconds = 2};
     const dcpar_report_timeline timelines[] = {
         {.planned_seconds = 1, .measured_seconds = 2, .boxes = &box, .count = 1},
         {.planned_seconds = 0.5, .measured_seconds = 4, .boxes = &box, .count = 1}};
@@ -437,8 +463,7 @@ static void a_report_that_fails_leaves_the_old_file_and_nothing_else(void **stat
     box->first_rank = 3;
     box->sp = 2;
     assert_int_equal(dcpar_report_write(&example->report, path, &error), DCPAR_INVALID);
-    assert_string_equal(error.text,
-                        "policy bucket, iteration 13: micro-batch 2 is on ranks 3 to 4 of a world of 4");
+    assert_string_equal(error.text, "policy bucket, iteration 13: micro-batch 2 is on ranks 3 to 4 of a world of 4");
     *box = kept;
 
     struct rlimit limit;

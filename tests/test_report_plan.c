@@ -57,10 +57,10 @@ static void assert_keys(json_t *object, const char *const *keys, size_t count) {
 
 static void a_plan_in_json_reads_back_exactly_with_its_keys_in_order(void **state) {
     (void)state;
-    static const char *const plan_keys[] = {"iteration", "tokens", "seconds", "lower_bound", "idle_ratio",
-                                            "microbatches"};
-    static const char *const microbatch_keys[] = {"first_rank", "sp", "rows", "padded_length", "recompute", "start",
-                                                  "seconds"};
+    static const char *const plan_keys[] = {"iteration",   "tokens",     "seconds",
+                                            "lower_bound", "idle_ratio", "microbatches"};
+    static const char *const microbatch_keys[] = {"first_rank", "sp",    "rows",   "padded_length",
+                                                  "recompute",  "start", "seconds"};
     dcpar_error error;
     dcpar_plan *plan = small_plan();
     FILE *file = tmpfile();

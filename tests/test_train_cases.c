@@ -1,7 +1,7 @@
 /* Cases of gradients that went wrong elsewhere: weights (G1-G6), lengths that do not divide (L5, L6), packed rows (L7).
  *
- * A scene is what one iteration runs, written by hand; whatever the scene, loss, gradient norm and clipped gradient are those
- * of one rank that runs the same sequences one by one. */
+ * A scene is what one iteration runs, written by hand; whatever the scene, loss, gradient norm and clipped gradient are
+ * those of one rank that runs the same sequences one by one. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include <math.h>
 
@@ -58,9 +58,10 @@ static dcpar_status run_parts(const scene *scene, dcpar_comm *world, dcpar_engin
                 longest = dcpar_pieces_lengths(scene->pieces)[part->rows[j]];
         dcpar_tokens tokens;
         double loss;
-        dcpar_status status = dcpar_batch_fill(batch, scene->dataset, scene->pieces, part->rows, part->row_count, longest,
-                                               part->sp, rank - part->first_rank, &tokens, error);
-        if (status == DCPAR_OK) status = dcpar_transformer_run(model, group, &tokens, i % 3, &loss, &loss_tokens, error);
+        dcpar_status status = dcpar_batch_fill(batch, scene->dataset, scene->pieces, part->rows, part->row_count,
+                                               longest, part->sp, rank - part->first_rank, &tokens, error);
+        if (status == DCPAR_OK)
+            status = dcpar_transformer_run(model, group, &tokens, i % 3, &loss, &loss_tokens, error);
         if (status != DCPAR_OK) return status;
         dcpar_engine_add(engine, loss, batch->weight);
     }
@@ -80,8 +81,8 @@ static dcpar_status run_rank(dcpar_comm *world, void *argument, dcpar_error *err
     dcpar_status status = dcpar_engine_create(world, NULL, outcome->count, &options, &engine, error);
     if (status == DCPAR_OK) status = dcpar_arena_create(INT64_C(1) << 32, &arena, error);
     if (status == DCPAR_OK)
-        status = dcpar_transformer_create(&eight_heads, dcpar_engine_parameters(engine), dcpar_engine_gradients(engine), arena,
-                                          &model, error);
+        status = dcpar_transformer_create(&eight_heads, dcpar_engine_parameters(engine), dcpar_engine_gradients(engine),
+                                          arena, &model, error);
     if (status == DCPAR_OK) dcpar_transformer_initialise(model, 5);
     if (status == DCPAR_OK) status = dcpar_engine_begin(engine, error);
     if (status == DCPAR_OK) status = run_parts(call->scene, world, engine, model, &batch, error);

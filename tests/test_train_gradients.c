@@ -1,5 +1,5 @@
-/* Same sequences, same gradient: whatever the policy, the number of ranks, the widths, the accumulation and r; on threads,
- * and on MPI processes, where the program starts itself under $DCPAR_MPIEXEC. */
+/* Same sequences, same gradient: whatever the policy, the number of ranks, the widths, the accumulation and r; on
+ * threads, and on MPI processes, where the program starts itself under $DCPAR_MPIEXEC. */
 #define _XOPEN_SOURCE 700 /* mkdtemp, setenv */
 #include <math.h>
 #include <sys/wait.h>
@@ -53,8 +53,8 @@ static void reference(const setting *setting, double *gradient, double *loss, do
         int64_t loss_tokens;
         const int64_t length = dcpar_pieces_lengths(setting->pieces)[setting->rows[i]];
         memset(sums, 0, (size_t)count * sizeof *sums);
-        assert_ok(dcpar_batch_fill(&batch, setting->dataset, setting->pieces, &setting->rows[i], 1, length, 1, 0, &tokens,
-                                   &error));
+        assert_ok(dcpar_batch_fill(&batch, setting->dataset, setting->pieces, &setting->rows[i], 1, length, 1, 0,
+                                   &tokens, &error));
         assert_ok(dcpar_transformer_run(model, NULL, &tokens, 0, &loss_sum, &loss_tokens, &error));
         if (loss_tokens == 0) continue;
         const double scale = setting->by_sequence ? 1.0 / (double)loss_tokens : 1.0;
@@ -75,9 +75,7 @@ static dcpar_comm *job;
 static int32_t first_world(void) { return job != NULL ? dcpar_comm_size(job) : 1; }
 static int32_t last_world(void) { return job != NULL ? dcpar_comm_size(job) : MOST_RANKS; }
 
-static bool keeps(const dcpar_comm *world) {
-    return job != NULL || dcpar_comm_rank(world) == 0;
-}
+static bool keeps(const dcpar_comm *world) { return job != NULL || dcpar_comm_rank(world) == 0; }
 
 static void note_plan(setting *setting, const dcpar_plan *plan) {
     int64_t count;
@@ -292,8 +290,9 @@ static void gradients_over_mpi_are_the_same(void **state) {
     for (int ranks = 1; ranks <= MOST_RANKS; ++ranks) {
         char command[1000];
         /* the leaks would be the MPI library's own; the run on threads looks for ours */
-        snprintf(command, sizeof command, "ASAN_OPTIONS=detect_leaks=0 '%s' -n %d '%s' >'%s/log' 2>&1 || { cat '%s/log'; false; }",
-                 mpiexec, ranks, this_program, folder, folder);
+        snprintf(command, sizeof command,
+                 "ASAN_OPTIONS=detect_leaks=0 '%s' -n %d '%s' >'%s/log' 2>&1 || { cat '%s/log'; false; }", mpiexec,
+                 ranks, this_program, folder, folder);
         const int status = system(command);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail_msg("%d ranks: %s failed", ranks, command);
     }

@@ -17,8 +17,7 @@ static int set_up(void **state) {
     (void)state;
     make_temporary(folder, sizeof folder);
     snprintf(data_path, sizeof data_path, "%s/data", folder);
-    for (int i = 0; i < SEQUENCES; ++i)
-        file_lengths[i] = 1 + (int64_t)exp(5 * dcpar_random_unit(11, 0, (uint64_t)i));
+    for (int i = 0; i < SEQUENCES; ++i) file_lengths[i] = 1 + (int64_t)exp(5 * dcpar_random_unit(11, 0, (uint64_t)i));
     make_files(data_path, file_lengths, SEQUENCES);
     return 0;
 }
@@ -240,7 +239,8 @@ static void threads_and_mpi_give_the_same_bits(void **state) {
         snprintf(mpi, sizeof mpi, "mpi%d", ranks[i]);
         snprintf(ranks_text, sizeof ranks_text, "%d", ranks[i]);
         snprintf(format, sizeof format,
-                 "%%s %%s profile --model tiny --world %s --memory 64M --longest 256 --out %%s.json --quiet", ranks_text);
+                 "%%s %%s profile --model tiny --world %s --memory 64M --longest 256 --out %%s.json --quiet",
+                 ranks_text);
         assert_int_equal(shell(format, "", threads), 0);
         snprintf(format, sizeof format,
                  "%%s %%s train data --model tiny --ranks %s --memory 64M --profile %s.json --policy buddy "

@@ -1,4 +1,5 @@
-/* What tests of training share: a small dataset on disk, a small model, a made-up profile that gives every width work. */
+/* What tests of training share: a small dataset on disk, a small model, a made-up profile that gives every
+ * width work. */
 #ifndef DCPAR_TRAIN_TESTING_H
 #define DCPAR_TRAIN_TESTING_H
 

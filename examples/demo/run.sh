@@ -1,6 +1,6 @@
 #!/bin/sh
-# The demo: C headers as text, lengths from a few bytes to the model's limit, two ranks whose memory is too small for the
-# longest sequences, four policies in turn over the same sample of the data: all of them do the same work.
+# The demo: C headers as text, lengths from a few bytes to the limit of the model, two ranks whose memory is too small
+# for the longest sequences, four policies in turn over the same sample of the data: all of them do the same work.
 set -eu
 
 cd "$(dirname "$0")/../.."

@@ -8,7 +8,8 @@ static const cli_verb *const verbs[] = {&cli_verb_profile, &cli_verb_plan, &cli_
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
 static void print_help(FILE *file) {
-    fprintf(file, "dcpar %s: Data-Centric Parallel training on sequences of very different lengths\n\n", dcpar_version());
+    fprintf(file, "dcpar %s: Data-Centric Parallel training on sequences of very different lengths\n\n",
+            dcpar_version());
     for (int i = 0; i < VERB_COUNT; ++i)
         fprintf(file, "  dcpar %-8s %-10s %s\n", verbs[i]->name, verbs[i]->arguments, verbs[i]->summary);
     fprintf(file, "\n`dcpar VERB --help` explains a verb. Policies:\n\n");

@@ -84,8 +84,8 @@ static bool read_number(const char *text, double *out) {
     return true;
 }
 
-/* "1500000", "1.5G", "512MiB", "80GB": K, M, G and T are powers of 1024, written alone or with iB; with B they are powers
- * of 1000. */
+/* "1500000", "1.5G", "512MiB", "80GB": K, M, G and T are powers of 1024, written alone or with iB; with B they are
+ * powers of 1000. */
 static bool read_bytes(const char *text, int64_t *out) {
     char *end;
     double value = strtod(text, &end);
@@ -191,8 +191,7 @@ static int set_sizes(const cli_verb *verb, const char *text, int32_t sizes[64], 
         const long value = strtol(rest, &end, 10);
         if (end == rest || (*end != ',' && *end != '\0') || value < 1 || value > INT32_MAX || count == 64)
             return cli_refuse(verb, "--sp-sizes %s: expected up to 64 integers with commas between", text);
-        if (count > 0 && value <= sizes[count - 1])
-            return cli_refuse(verb, "--sp-sizes %s: sizes must increase", text);
+        if (count > 0 && value <= sizes[count - 1]) return cli_refuse(verb, "--sp-sizes %s: sizes must increase", text);
         sizes[count] = (int32_t)value;
         rest = *end == ',' ? end + 1 : end;
     }

@@ -43,8 +43,8 @@ static dcpar_status get_pieces(const plan_arguments *arguments, const dcpar_prof
     dcpar_piece_options use = {.truncate = arguments->planning.truncate};
     if (split) {
         const int64_t memory = options->memory > 0 ? options->memory : dcpar_profile_get_info(profile)->memory;
-        const int64_t fits = dcpar_longest_fit(profile, options->world, memory, options->sp_sizes,
-                                               options->sp_size_count, NULL);
+        const int64_t fits =
+            dcpar_longest_fit(profile, options->world, memory, options->sp_sizes, options->sp_size_count, NULL);
         use.limit = fits > 0 ? fits : 1;
     }
     return dcpar_pieces_create(lengths, count, &use, pieces, error);
@@ -60,8 +60,8 @@ static dcpar_status plan(const plan_arguments *arguments, const dcpar_planner_op
     if (status == DCPAR_OK) status = dcpar_lengths_read(arguments->lengths, &lengths, &count, error);
     if (status == DCPAR_OK) status = get_pieces(arguments, profile, options, split, lengths, count, &pieces, error);
     if (status == DCPAR_OK)
-        status = dcpar_planner_create(profile, dcpar_pieces_lengths(pieces), dcpar_pieces_count(pieces), options, &planner,
-                                      error);
+        status = dcpar_planner_create(profile, dcpar_pieces_lengths(pieces), dcpar_pieces_count(pieces), options,
+                                      &planner, error);
     if (status == DCPAR_OK && !arguments->json)
         dcpar_print_if_all_equal(stdout, dcpar_pieces_lengths(pieces), dcpar_pieces_count(pieces));
     if (status == DCPAR_OK) status = print_plans(arguments, planner, error);

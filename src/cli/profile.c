@@ -48,8 +48,7 @@ static dcpar_status profile_rank(dcpar_comm *world, void *argument, dcpar_error 
     dcpar_profile *profile = NULL;
     dcpar_model model;
     dcpar_status status = dcpar_model_read(arguments->model_name, &model, error);
-    if (status == DCPAR_OK)
-        status = dcpar_model_profile(world, &model, arguments->memory, &options, &profile, error);
+    if (status == DCPAR_OK) status = dcpar_model_profile(world, &model, arguments->memory, &options, &profile, error);
     if (speaks) dcpar_progress_finish(&arguments->progress);
     if (status == DCPAR_OK && speaks) {
         status = dcpar_profile_save(profile, arguments->out, error);
@@ -86,10 +85,9 @@ static int run(int count, char **words) {
     if (arguments.partial_path == NULL) return cli_refuse(verb, "the host is out of memory");
     snprintf(arguments.partial_path, size, "%s.partial", arguments.out);
     cli_catch_interrupt();
-    const dcpar_status status =
-        dcpar_comm_mpi_launched()
-            ? dcpar_comm_run_mpi(profile_rank, &arguments, &error)
-            : dcpar_comm_run_local((int32_t)arguments.world, profile_rank, &arguments, &error);
+    const dcpar_status status = dcpar_comm_mpi_launched()
+                                    ? dcpar_comm_run_mpi(profile_rank, &arguments, &error)
+                                    : dcpar_comm_run_local((int32_t)arguments.world, profile_rank, &arguments, &error);
     free(arguments.partial_path);
     return status == DCPAR_OK ? EXIT_DONE : cli_fail(verb, &error);
 }

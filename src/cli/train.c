@@ -29,7 +29,8 @@ static dcpar_status check_policies(const dcpar_training *training, dcpar_error *
         bool known = false;
         for (int32_t j = 0; dcpar_policy_name(j) != NULL; ++j)
             known |= strcmp(dcpar_policy_name(j), training->policies[i]) == 0;
-        if (!known) return dcpar_fail(error, DCPAR_INVALID, "--policy: there is no policy \"%s\"", training->policies[i]);
+        if (!known)
+            return dcpar_fail(error, DCPAR_INVALID, "--policy: there is no policy \"%s\"", training->policies[i]);
         for (int32_t j = 0; j < i; ++j)
             if (strcmp(training->policies[j], training->policies[i]) == 0)
                 return dcpar_fail(error, DCPAR_INVALID, "--policy: \"%s\" is there twice", training->policies[i]);
@@ -82,23 +83,30 @@ static dcpar_status train(dcpar_comm *world, void *argument, dcpar_error *error)
 }
 
 static int run(int count, char **words) {
-    train_arguments arguments = {.model_name = "demo", .policies = "buddy", .weigh = "tokens", .planning = CLI_PLANNING_INIT, .ranks = 1};
+    train_arguments arguments = {
+        .model_name = "demo", .policies = "buddy", .weigh = "tokens", .planning = CLI_PLANNING_INIT, .ranks = 1};
     dcpar_training training = {.stepping = DCPAR_ENGINE_OPTIONS_INIT, .epochs = 1, .checkpoint_every = 50};
     const cli_option options[] = {
-        {"model", CLI_TEXT, &arguments.model_name, 0, "FILE|NAME", "a Hugging Face config.json, or tiny, demo, small (demo)"},
+        {"model", CLI_TEXT, &arguments.model_name, 0, "FILE|NAME",
+         "a Hugging Face config.json, or tiny, demo, small (demo)"},
         {"ranks", CLI_INTEGER, &arguments.ranks, 1, "N", "ranks as threads; under mpirun or srun: theirs (1)"},
         {"memory", CLI_BYTES, &training.memory, 1, "BYTES", "of a rank (the profile's, or 4G)"},
         {"profile", CLI_TEXT, &arguments.profile_path, 0, "FILE", "from dcpar profile (measured first)"},
-        {"policy", CLI_TEXT, &arguments.policies, 0, "NAME,...", "bucket, inter, intra, buddy; several run in turn (buddy)"},
+        {"policy", CLI_TEXT, &arguments.policies, 0, "NAME,...",
+         "bucket, inter, intra, buddy; several run in turn (buddy)"},
         CLI_PLANNING_OPTIONS(arguments.planning),
-        {"sample", CLI_INTEGER, &training.use.sample, 1, "TOKENS", "use only sequences drawn at random, so many tokens"},
+        {"sample", CLI_INTEGER, &training.use.sample, 1, "TOKENS",
+         "use only sequences drawn at random, so many tokens"},
         {"epochs", CLI_INTEGER, &training.epochs, 1, "E", "(1)"},
         {"iterations", CLI_INTEGER, &training.iterations, 1, "K", "optimizer steps, at most"},
         {"tokens", CLI_INTEGER, &training.tokens, 1, "N", "end when so many tokens have been trained on"},
-        {"weigh", CLI_TEXT, &arguments.weigh, 0, "tokens|sequences", "what weighs the same in loss and gradient (tokens)"},
-        {"stop-after", CLI_INTEGER, &training.stop_after, 1, "K", "end this session after K iterations; go on with --resume"},
+        {"weigh", CLI_TEXT, &arguments.weigh, 0, "tokens|sequences",
+         "what weighs the same in loss and gradient (tokens)"},
+        {"stop-after", CLI_INTEGER, &training.stop_after, 1, "K",
+         "end this session after K iterations; go on with --resume"},
         {"learning-rate", CLI_NUMBER, &training.stepping.learning_rate, 0, "X", "after warm-up (3e-4)"},
-        {"final-learning-rate", CLI_NUMBER, &training.stepping.final_learning_rate, 0, "X", "at the cosine's end (3e-5)"},
+        {"final-learning-rate", CLI_NUMBER, &training.stepping.final_learning_rate, 0, "X",
+         "at the cosine's end (3e-5)"},
         {"warmup", CLI_INTEGER, &training.stepping.warmup_iterations, 0, "K", "iterations of linear warm-up (20)"},
         {"weight-decay", CLI_NUMBER, &training.stepping.weight_decay, 0, "X", "AdamW's (0.1)"},
         {"clip", CLI_NUMBER, &training.stepping.clip_norm, 0, "X", "largest gradient norm, 0: none (1)"},
@@ -119,7 +127,8 @@ static int run(int count, char **words) {
     if (missing >= 0) return missing;
     if (arguments.ranks > 4096) return cli_refuse(verb, "--ranks %lld: at most 4096", (long long)arguments.ranks);
     if (arguments.resume != NULL && arguments.out != NULL && strcmp(arguments.resume, arguments.out) != 0)
-        return cli_refuse(verb, "--resume %s goes on in its own folder, not in --out %s", arguments.resume, arguments.out);
+        return cli_refuse(verb, "--resume %s goes on in its own folder, not in --out %s", arguments.resume,
+                          arguments.out);
     int32_t sizes[64];
     training.planning = (dcpar_planner_options)DCPAR_PLANNER_OPTIONS_INIT;
     const int set = cli_set_planning(verb, &arguments.planning, sizes, &training.planning, &training.split);
@@ -143,7 +152,8 @@ static int run(int count, char **words) {
     int status;
     if (training.policy_count < 0)
         status = cli_refuse(verb, "--policy: at most %d policies", DCPAR_MOST_POLICIES);
-    else if ((dcpar_comm_mpi_launched() ? dcpar_comm_run_mpi(train, &call, &error) : train(NULL, &call, &error)) == DCPAR_OK)
+    else if ((dcpar_comm_mpi_launched() ? dcpar_comm_run_mpi(train, &call, &error) : train(NULL, &call, &error)) ==
+             DCPAR_OK)
         status = EXIT_DONE;
     else
         status = cli_fail(verb, &error);

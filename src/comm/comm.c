@@ -25,8 +25,10 @@ static dcpar_status remember_group(dcpar_comm *world, int32_t width, dcpar_comm 
 dcpar_status dcpar_comm_group(dcpar_comm *world, int32_t width, dcpar_comm **out, dcpar_error *error) {
     if (width < 1) return dcpar_fail(error, DCPAR_INVALID, "a group of %d ranks is asked for", (int)width);
     if (world->world != world)
-        return dcpar_fail(error, DCPAR_INVALID, "a group of %d ranks is asked of a group of %d; groups are made of the "
-                          "world", (int)width, (int)world->size);
+        return dcpar_fail(error, DCPAR_INVALID,
+                          "a group of %d ranks is asked of a group of %d; groups are made of the "
+                          "world",
+                          (int)width, (int)world->size);
     if (width >= world->size) {
         *out = width == world->size ? world : NULL;
         return DCPAR_OK;

@@ -122,10 +122,9 @@ static meeting *find_meeting(run *run, int32_t first, int32_t size) {
 static dcpar_status fail_peer(const local_comm *comm, dcpar_error *error) {
     run *run = comm->run;
     pthread_mutex_lock(&run->lock);
-    const dcpar_status status =
-        run->failed_rank >= 0
-            ? dcpar_fail(error, DCPAR_PEER, "%s", run->failure.text)
-            : dcpar_fail(error, DCPAR_PEER, "rank %d has left", (int)first_leaver(run, comm->meeting));
+    const dcpar_status status = run->failed_rank >= 0 ? dcpar_fail(error, DCPAR_PEER, "%s", run->failure.text)
+                                                      : dcpar_fail(error, DCPAR_PEER, "rank %d has left",
+                                                                   (int)first_leaver(run, comm->meeting));
     pthread_mutex_unlock(&run->lock);
     return status;
 }
@@ -165,11 +164,10 @@ static dcpar_status check_calls(const local_comm *comm, const slot *slots, dcpar
     for (int32_t rank = 1; rank < comm->base.size; ++rank) {
         const slot *a = &slots[0], *b = &slots[rank];
         if (!same_call(a, b))
-            return dcpar_fail(error, DCPAR_INVALID,
-                              "rank %d calls %s of %lld bytes (%d) while rank %d calls %s of %lld bytes (%d)",
-                              (int)comm->meeting->first, operation_names[a->what], (long long)a->bytes, (int)a->detail,
-                              (int)(comm->meeting->first + rank), operation_names[b->what], (long long)b->bytes,
-                              (int)b->detail);
+            return dcpar_fail(
+                error, DCPAR_INVALID, "rank %d calls %s of %lld bytes (%d) while rank %d calls %s of %lld bytes (%d)",
+                (int)comm->meeting->first, operation_names[a->what], (long long)a->bytes, (int)a->detail,
+                (int)(comm->meeting->first + rank), operation_names[b->what], (long long)b->bytes, (int)b->detail);
     }
     return DCPAR_OK;
 }
@@ -318,10 +316,10 @@ static dcpar_status local_group(dcpar_comm *world, int32_t width, dcpar_comm **o
         free(group);
         return dcpar_fail_memory(error, "a group");
     }
-    *group = (local_comm){.base = {.functions = &local_functions, .world = world, .rank = world->rank - first,
-                                   .size = width},
-                          .run = run,
-                          .meeting = meeting};
+    *group = (local_comm){
+        .base = {.functions = &local_functions, .world = world, .rank = world->rank - first, .size = width},
+        .run = run,
+        .meeting = meeting};
     *out = &group->base;
     return DCPAR_OK;
 }
@@ -419,10 +417,10 @@ dcpar_status dcpar_comm_run_local(int32_t ranks, dcpar_rank_main main_function, 
     } else {
         for (int32_t rank = 0; rank < ranks; ++rank) {
             rank_thread *thread = &threads[rank];
-            thread->comm = (local_comm){.base = {.functions = &local_functions, .world = &thread->comm.base,
-                                                 .rank = rank, .size = ranks},
-                                        .run = &run,
-                                        .meeting = world};
+            thread->comm = (local_comm){
+                .base = {.functions = &local_functions, .world = &thread->comm.base, .rank = rank, .size = ranks},
+                .run = &run,
+                .meeting = world};
             thread->main_function = main_function;
             thread->argument = argument;
         }

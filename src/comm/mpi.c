@@ -137,8 +137,8 @@ static dcpar_status gather(mpi_comm *comm, const void *input, void *output, int6
                      MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, output, (int)bytes, MPI_BYTE, comm->handle),
                      error);
     for (int64_t start = 0; start < bytes; start += largest)
-        DCPAR_TRY(gather_piece(comm, (unsigned char *)output + start, bytes, smaller_of(bytes - start, largest),
-                               error));
+        DCPAR_TRY(
+            gather_piece(comm, (unsigned char *)output + start, bytes, smaller_of(bytes - start, largest), error));
     return DCPAR_OK;
 }
 
@@ -166,8 +166,8 @@ static dcpar_status mpi_broadcast(dcpar_comm *base, void *data, int64_t bytes, i
     dcpar_status status = DCPAR_OK;
     for (int64_t start = 0; start < bytes && status == DCPAR_OK; start += base->largest_message) {
         const int64_t piece = smaller_of(bytes - start, base->largest_message);
-        status = check("MPI_Bcast",
-                       MPI_Bcast((unsigned char *)data + start, (int)piece, MPI_BYTE, root, comm->handle), error);
+        status = check("MPI_Bcast", MPI_Bcast((unsigned char *)data + start, (int)piece, MPI_BYTE, root, comm->handle),
+                       error);
     }
     return leave(comm, status);
 }
@@ -263,13 +263,16 @@ static dcpar_status mpi_group(dcpar_comm *world, int32_t width, dcpar_comm **out
     const bool complete = first + width <= world->size;
     mpi_comm *group = calloc(1, sizeof *group);
     if (group == NULL) return dcpar_fail_memory(error, "a group");
-    group->base = (dcpar_comm){.functions = &mpi_functions, .world = world, .rank = world->rank - first, .size = width,
+    group->base = (dcpar_comm){.functions = &mpi_functions,
+                               .world = world,
+                               .rank = world->rank - first,
+                               .size = width,
                                .largest_message = world->largest_message};
     group->board = as_mpi(world)->board;
     /* The new communicator inherits the error handler. */
     mpi_comm *comm = enter(world);
-    const int code = MPI_Comm_split(comm->handle, complete ? world->rank / width : MPI_UNDEFINED, world->rank,
-                                    &group->handle);
+    const int code =
+        MPI_Comm_split(comm->handle, complete ? world->rank / width : MPI_UNDEFINED, world->rank, &group->handle);
     *out = complete && code == MPI_SUCCESS ? &group->base : NULL;
     if (*out == NULL) free(group);
     return leave(comm, check("MPI_Comm_split", code, error));
@@ -318,8 +321,8 @@ static dcpar_status run_open(run *run, dcpar_error *error) {
     TRY_MPI("MPI_Comm_dup", MPI_Comm_dup(run->world.handle, &run->ending));
     TRY_MPI("MPI_Comm_rank", MPI_Comm_rank(run->world.handle, &rank));
     TRY_MPI("MPI_Comm_size", MPI_Comm_size(run->world.handle, &size));
-    run->world.base = (dcpar_comm){.functions = &mpi_functions, .world = &run->world.base, .rank = rank, .size = size,
-                                   .largest_message = INT_MAX};
+    run->world.base = (dcpar_comm){
+        .functions = &mpi_functions, .world = &run->world.base, .rank = rank, .size = size, .largest_message = INT_MAX};
     dcpar_mpi_board_open(&run->board, run->world.handle);
     run->world.board = &run->board;
     run->statuses = calloc((size_t)size, sizeof *run->statuses);
@@ -416,8 +419,7 @@ dcpar_status dcpar_comm_run_mpi(dcpar_rank_main main_function, void *argument, d
     MPI_Finalized(&finalized);
     if (finalized) return dcpar_fail(error, DCPAR_INVALID, "MPI has been finalised: one process can run it once");
     MPI_Initialized(&initialized);
-    if (!initialized)
-        TRY_MPI("MPI_Init_thread", MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided));
+    if (!initialized) TRY_MPI("MPI_Init_thread", MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided));
     const dcpar_status status = run_world(main_function, argument, error);
     if (!initialized) MPI_Finalize();
     return status;

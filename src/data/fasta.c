@@ -54,7 +54,7 @@ typedef struct scan {
     fasta *content;
     dcpar_integer_list lengths;
     walk at;
-    int64_t line; /* from 1 */
+    int64_t line;     /* from 1 */
     int64_t residues; /* of the last record */
 } scan;
 
@@ -82,8 +82,7 @@ static dcpar_status add_residue(scan *state, int64_t offset, dcpar_error *error)
     if (state->content->first_mark.count == 0)
         return dcpar_fail(error, DCPAR_INVALID, "%s, line %lld: text before the first line that starts with '>'",
                           state->content->path, (long long)state->line);
-    if (state->residues % MARK_DISTANCE == 0)
-        DCPAR_TRY(dcpar_integer_list_add(&state->content->marks, offset, error));
+    if (state->residues % MARK_DISTANCE == 0) DCPAR_TRY(dcpar_integer_list_add(&state->content->marks, offset, error));
     ++state->residues;
     return DCPAR_OK;
 }
@@ -158,8 +157,8 @@ static dcpar_status fasta_open(const char *path, dcpar_dataset *dataset, dcpar_e
     return status;
 }
 
-static dcpar_status fasta_read(const dcpar_dataset *dataset, int64_t row, int64_t first, int64_t count,
-                               int32_t *tokens, dcpar_error *error) {
+static dcpar_status fasta_read(const dcpar_dataset *dataset, int64_t row, int64_t first, int64_t count, int32_t *tokens,
+                               dcpar_error *error) {
     const fasta *content = dataset->content;
     int64_t offset = content->marks.values[content->first_mark.values[row] + first / MARK_DISTANCE];
     int64_t residue = -(first % MARK_DISTANCE); /* the first that is wanted is number 0 */

@@ -38,8 +38,7 @@ extern const dcpar_format dcpar_format_folder, dcpar_format_fasta, dcpar_format_
 const dcpar_format *dcpar_format_find(const char *path);
 
 /* The two kinds of LENGTHS that are not datasets; `file` is open, `path` is for messages. As dcpar_lengths_read. */
-dcpar_status dcpar_lengths_read_text(int file, const char *path, int64_t **lengths, int64_t *count,
-                                     dcpar_error *error);
+dcpar_status dcpar_lengths_read_text(int file, const char *path, int64_t **lengths, int64_t *count, dcpar_error *error);
 dcpar_status dcpar_lengths_read_npy(int file, const char *path, int64_t **lengths, int64_t *count, dcpar_error *error);
 
 /* Whether the file starts as .npy files do; false for what cannot be read twice, a pipe. */

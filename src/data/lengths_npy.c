@@ -104,8 +104,7 @@ static dcpar_status parse_header(const char *header, const char *path, npy *arra
             has_type = true;
         } else if (is_word(key, length, "shape")) {
             at = read_shape(at, &array->count);
-            if (at == NULL)
-                return dcpar_fail(error, DCPAR_INVALID, "%s does not hold an array of one dimension", path);
+            if (at == NULL) return dcpar_fail(error, DCPAR_INVALID, "%s does not hold an array of one dimension", path);
             has_shape = true;
         } else { /* 'fortran_order': without meaning in one dimension */
             at += strcspn(at, ",}");
@@ -134,8 +133,7 @@ static dcpar_status read_header(int file, const char *path, int64_t bytes, npy *
     if (size > HEADER_LIMIT || array->offset > bytes) return refuse_header(path, error);
     char *header = malloc((size_t)size + 1);
     if (header == NULL) return dcpar_fail_memory(error, "the header of a .npy file");
-    dcpar_status status =
-        dcpar_file_read_exactly(file, path, MAGIC_BYTES + 2 + size_bytes, header, size, error);
+    dcpar_status status = dcpar_file_read_exactly(file, path, MAGIC_BYTES + 2 + size_bytes, header, size, error);
     header[size] = '\0';
     if (status == DCPAR_OK) status = parse_header(header, path, array, error);
     free(header);
@@ -156,8 +154,7 @@ static dcpar_status read_values(int file, const char *path, const npy *array, in
     return DCPAR_OK;
 }
 
-dcpar_status dcpar_lengths_read_npy(int file, const char *path, int64_t **lengths, int64_t *count,
-                                    dcpar_error *error) {
+dcpar_status dcpar_lengths_read_npy(int file, const char *path, int64_t **lengths, int64_t *count, dcpar_error *error) {
     npy array = {{0, false, false}, 0, 0};
     int64_t bytes = 0;
     DCPAR_TRY(dcpar_file_size(file, path, &bytes, error));

@@ -201,10 +201,9 @@ static dcpar_status megatron_read(const dcpar_dataset *dataset, int64_t row, int
                                       error));
         for (int64_t i = 0; i < part; ++i) {
             if (values[i] < 0 || values[i] > INT32_MAX)
-                return dcpar_fail(error, DCPAR_INVALID,
-                                  "%s: token %lld of sequence %lld is %lld, not between 0 and 2^31 - 1",
-                                  content->tokens_path, (long long)(first + done + i), (long long)row,
-                                  (long long)values[i]);
+                return dcpar_fail(
+                    error, DCPAR_INVALID, "%s: token %lld of sequence %lld is %lld, not between 0 and 2^31 - 1",
+                    content->tokens_path, (long long)(first + done + i), (long long)row, (long long)values[i]);
             tokens[done + i] = (int32_t)values[i];
         }
     }

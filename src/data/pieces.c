@@ -127,7 +127,8 @@ dcpar_piece dcpar_pieces_locate(const dcpar_pieces *pieces, int64_t piece) {
         else
             high = middle;
     }
-    return (dcpar_piece){row_of(pieces, low), (piece - pieces->first_piece[low]) * pieces->limit, pieces->lengths[piece]};
+    return (dcpar_piece){row_of(pieces, low), (piece - pieces->first_piece[low]) * pieces->limit,
+                         pieces->lengths[piece]};
 }
 
 dcpar_status dcpar_pieces_read(const dcpar_pieces *pieces, const dcpar_dataset *dataset, int64_t piece, int64_t first,
@@ -137,9 +138,8 @@ dcpar_status dcpar_pieces_read(const dcpar_pieces *pieces, const dcpar_dataset *
                           (long long)pieces->count);
     const dcpar_piece at = dcpar_pieces_locate(pieces, piece);
     if (first < 0 || count < 0 || first > at.length - count)
-        return dcpar_fail(error, DCPAR_INVALID,
-                          "piece %lld (row %lld) has %lld tokens: cannot read %lld from token %lld on",
-                          (long long)piece, (long long)at.row, (long long)at.length, (long long)count,
-                          (long long)first);
+        return dcpar_fail(
+            error, DCPAR_INVALID, "piece %lld (row %lld) has %lld tokens: cannot read %lld from token %lld on",
+            (long long)piece, (long long)at.row, (long long)at.length, (long long)count, (long long)first);
     return dcpar_dataset_read(dataset, at.row, at.first + first, count, tokens, error);
 }

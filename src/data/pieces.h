@@ -1,5 +1,5 @@
-/* Pieces: what is used of a dataset, and in which parts. Sequences may be truncated (`--truncate`), sampled (`--sample`)
- * and cut so that every part fits (`--on-too-long=split`).
+/* Pieces: what is used of a dataset, and in which parts. Sequences may be truncated (`--truncate`), sampled
+ * (`--sample`) and cut so that every part fits (`--on-too-long=split`).
  *
  * A sequence of n > limit tokens becomes ceil(n / limit) pieces: all of `limit` tokens but the last, which has what is
  * left. Shorter sequences, empty ones too, are one piece each. Pieces stand in the order of rows, then tokens: piece

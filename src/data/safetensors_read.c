@@ -248,7 +248,6 @@ dcpar_status dcpar_safetensors_read(const dcpar_safetensors *file, int64_t index
         return dcpar_fail(error, DCPAR_INVALID, "%s: tensor %s has %lld values: cannot read %lld from value %lld on",
                           file->path, at->tensor.name, (long long)total, (long long)count, (long long)first);
     const int64_t offset = file->data_start + at->begin + first * width;
-    const dcpar_status status =
-        dcpar_file_read_exactly(file->file, file->path, offset, values, count * width, error);
+    const dcpar_status status = dcpar_file_read_exactly(file->file, file->path, offset, values, count * width, error);
     return status == DCPAR_OK ? status : dcpar_fail_prefix(error, status, "tensor %s", at->tensor.name);
 }

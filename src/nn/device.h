@@ -30,9 +30,9 @@ typedef struct dcpar_attention {
     int64_t total, sequences;
     const int64_t *starts; /* [sequences + 1] */
     int64_t heads, kv_heads, head_dim;
-    const float *q;        /* [total, heads, head_dim] */
-    const float *k, *v;    /* [total, kv_heads, head_dim] */
-    float *scratch;        /* [attention_scratch(head_dim)] floats */
+    const float *q;     /* [total, heads, head_dim] */
+    const float *k, *v; /* [total, kv_heads, head_dim] */
+    float *scratch;     /* [attention_scratch(head_dim)] floats */
 } dcpar_attention;
 
 typedef struct dcpar_device {
@@ -72,8 +72,8 @@ typedef struct dcpar_device {
     /* gate_up becomes its own gradient; d_output [rows, width]. */
     void (*swiglu_backward)(int64_t rows, int64_t width, float *gate_up, const float *d_output);
 
-    /* Cross-entropy of logits [rows, vocab] with target[rows], times weight[rows] unless that is NULL; a negative target
-     * has no loss. logits become the gradient of the sum of losses. Returns that sum. */
+    /* Cross-entropy of logits [rows, vocab] with target[rows], times weight[rows] unless that is NULL; a negative
+     * target has no loss. logits become the gradient of the sum of losses. Returns that sum. */
     double (*cross_entropy)(int64_t rows, int64_t vocab, float *logits, const int32_t *target, const float *weight);
 } dcpar_device;
 

@@ -7,22 +7,48 @@
 
 void dcpar_linear_forward(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs, const float *x,
                           const float *weight, float *y, bool add) {
-    pass->device->multiply(&(dcpar_product){.m = rows, .n = outputs, .k = inputs, .a = x, .lda = inputs, .b = weight,
-                                      .ldb = inputs, .b_transposed = true, .c = y, .ldc = outputs, .add = add,
+    pass->device->multiply(&(dcpar_product){.m = rows,
+                                            .n = outputs,
+                                            .k = inputs,
+                                            .a = x,
+                                            .lda = inputs,
+                                            .b = weight,
+                                            .ldb = inputs,
+                                            .b_transposed = true,
+                                            .c = y,
+                                            .ldc = outputs,
+                                            .add = add,
                                             .scratch = pass->space.scratch});
 }
 
-void dcpar_linear_input_gradient(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs,
-                                 const float *dy, const float *weight, float *dx) {
-    pass->device->multiply(&(dcpar_product){.m = rows, .n = inputs, .k = outputs, .a = dy, .lda = outputs, .b = weight,
-                                      .ldb = inputs, .c = dx, .ldc = inputs, .scratch = pass->space.scratch});
+void dcpar_linear_input_gradient(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs, const float *dy,
+                                 const float *weight, float *dx) {
+    pass->device->multiply(&(dcpar_product){.m = rows,
+                                            .n = inputs,
+                                            .k = outputs,
+                                            .a = dy,
+                                            .lda = outputs,
+                                            .b = weight,
+                                            .ldb = inputs,
+                                            .c = dx,
+                                            .ldc = inputs,
+                                            .scratch = pass->space.scratch});
 }
 
 void dcpar_linear_weight_gradient(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs,
                                   const float *dy, const float *x, float *d_weight) {
-    pass->device->multiply(&(dcpar_product){.m = outputs, .n = inputs, .k = rows, .a = dy, .lda = outputs,
-                                      .a_transposed = true, .b = x, .ldb = inputs, .c = d_weight, .ldc = inputs,
-                                      .add = true, .scratch = pass->space.scratch});
+    pass->device->multiply(&(dcpar_product){.m = outputs,
+                                            .n = inputs,
+                                            .k = rows,
+                                            .a = dy,
+                                            .lda = outputs,
+                                            .a_transposed = true,
+                                            .b = x,
+                                            .ldb = inputs,
+                                            .c = d_weight,
+                                            .ldc = inputs,
+                                            .add = true,
+                                            .scratch = pass->space.scratch});
 }
 
 /* Sizes by short names. */
@@ -33,9 +59,14 @@ typedef struct sizes {
 static sizes sizes_of(const dcpar_pass *pass) {
     const dcpar_model_config *config = pass->shape.config;
     const int64_t heads = config->num_attention_heads, kv_heads = config->num_key_value_heads;
-    return (sizes){.rows = pass->shape.local, .hidden = config->hidden_size, .inner = config->intermediate_size,
-                   .heads = heads, .kv_heads = kv_heads, .head_dim = config->head_dim,
-                   .q = heads * config->head_dim, .kv = kv_heads * config->head_dim};
+    return (sizes){.rows = pass->shape.local,
+                   .hidden = config->hidden_size,
+                   .inner = config->intermediate_size,
+                   .heads = heads,
+                   .kv_heads = kv_heads,
+                   .head_dim = config->head_dim,
+                   .q = heads * config->head_dim,
+                   .kv = kv_heads * config->head_dim};
 }
 
 static void norm(const dcpar_pass *pass, const float *input, const float *weight) {
@@ -66,10 +97,16 @@ static dcpar_status to_tokens(const dcpar_pass *pass, const float *all, float *m
 /* ------------------------------------------------------------------------------------------------- attention */
 
 static dcpar_attention attention_of(const dcpar_pass *pass, const dcpar_layer_activations *kept, float *scratch) {
-    const dcpar_shape *shape = &pass->shape;
-    return (dcpar_attention){.total = shape->total, .sequences = pass->sequences, .starts = pass->starts,
-                             .heads = shape->heads, .kv_heads = shape->kv_heads,
-                             .head_dim = shape->config->head_dim, .q = kept->q, .k = kept->k, .v = kept->v,
+    const dcpar_sizes *shape = &pass->shape;
+    return (dcpar_attention){.total = shape->total,
+                             .sequences = pass->sequences,
+                             .starts = pass->starts,
+                             .heads = shape->heads,
+                             .kv_heads = shape->kv_heads,
+                             .head_dim = shape->config->head_dim,
+                             .q = kept->q,
+                             .k = kept->k,
+                             .v = kept->v,
                              .scratch = scratch};
 }
 
@@ -82,10 +119,9 @@ static dcpar_status attention_forward(const dcpar_pass *pass, const dcpar_layer_
     float *q = exchange ? space->attention.q : kept->q;
     float *k = exchange ? space->attention.k : kept->k;
     float *v = exchange ? space->attention.v : kept->v;
-    dcpar_linear_forward(pass, n.rows, n.hidden, n.q + 2 * n.kv, space->normed, weights->qkv,
-                         space->attention.qkv, false);
-    pass->device->rotate_split(n.rows, n.heads, n.kv_heads, n.head_dim, space->rotation, space->attention.qkv, q, k,
-                               v);
+    dcpar_linear_forward(pass, n.rows, n.hidden, n.q + 2 * n.kv, space->normed, weights->qkv, space->attention.qkv,
+                         false);
+    pass->device->rotate_split(n.rows, n.heads, n.kv_heads, n.head_dim, space->rotation, space->attention.qkv, q, k, v);
     if (exchange) {
         DCPAR_TRY(to_heads(pass, q, kept->q, n.heads, n.head_dim, error));
         DCPAR_TRY(to_heads(pass, k, kept->k, n.kv_heads, n.head_dim, error));
@@ -141,13 +177,12 @@ dcpar_status dcpar_layer_forward(dcpar_pass *pass, const dcpar_layer_tensors *we
     dcpar_linear_forward(pass, n.rows, n.q, n.hidden, kept->attended, weights->output, kept->middle, true);
 
     norm(pass, kept->middle, weights->norm_middle);
-    dcpar_linear_forward(pass, n.rows, n.hidden, 2 * n.inner, pass->space.normed, weights->gate_up,
-                         kept->gate_up, false);
+    dcpar_linear_forward(pass, n.rows, n.hidden, 2 * n.inner, pass->space.normed, weights->gate_up, kept->gate_up,
+                         false);
     if (output == NULL) return DCPAR_OK;
     pass->device->swiglu_forward(n.rows, n.inner, kept->gate_up, pass->space.swiglu.product);
     memcpy(output, kept->middle, row_bytes);
-    dcpar_linear_forward(pass, n.rows, n.inner, n.hidden, pass->space.swiglu.product, weights->down, output,
-                         true);
+    dcpar_linear_forward(pass, n.rows, n.inner, n.hidden, pass->space.swiglu.product, weights->down, output, true);
     return DCPAR_OK;
 }
 
@@ -175,8 +210,7 @@ dcpar_status dcpar_layer_backward(dcpar_pass *pass, const dcpar_layer_tensors *w
 
     const float *dqkv = pass->space.attention_backward.dqkv;
     float *normed = pass->space.normed;
-    dcpar_linear_weight_gradient(pass, n.rows, n.q, n.hidden, pass->space.stream, kept->attended,
-                                 gradients->output);
+    dcpar_linear_weight_gradient(pass, n.rows, n.q, n.hidden, pass->space.stream, kept->attended, gradients->output);
     DCPAR_TRY(attention_backward(pass, weights, kept, error));
     norm(pass, input, weights->norm_input);
     dcpar_linear_weight_gradient(pass, n.rows, n.hidden, n.q + 2 * n.kv, dqkv, normed, gradients->qkv);

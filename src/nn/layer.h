@@ -10,7 +10,7 @@ typedef struct dcpar_pass {
     const dcpar_device *device;
     dcpar_comm *group; /* NULL when one rank runs it alone */
     dcpar_arena *arena;
-    dcpar_shape shape;
+    dcpar_sizes shape;
     dcpar_workspace space;
     const int64_t *starts;
     int64_t sequences;
@@ -29,8 +29,8 @@ dcpar_status dcpar_layer_backward(dcpar_pass *pass, const dcpar_layer_tensors *w
 /* Linear layers: weight [outputs, inputs], x and dx [rows, inputs], y and dy [rows, outputs]. */
 void dcpar_linear_forward(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs, const float *x,
                           const float *weight, float *y, bool add);
-void dcpar_linear_input_gradient(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs,
-                                 const float *dy, const float *weight, float *dx);
+void dcpar_linear_input_gradient(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs, const float *dy,
+                                 const float *weight, float *dx);
 /* Adds. */
 void dcpar_linear_weight_gradient(const dcpar_pass *pass, int64_t rows, int64_t inputs, int64_t outputs,
                                   const float *dy, const float *x, float *d_weight);

@@ -14,9 +14,8 @@ static int64_t chunk_of(int64_t vocab, int64_t local) {
     return at_most(chunk, local);
 }
 
-dcpar_shape dcpar_shape_of(const dcpar_model_config *config, const dcpar_device *device, int64_t total,
-                           int32_t ranks) {
-    return (dcpar_shape){
+dcpar_sizes dcpar_sizes_of(const dcpar_model_config *config, const dcpar_device *device, int64_t total, int32_t ranks) {
+    return (dcpar_sizes){
         .config = config,
         .total = total,
         .local = total / ranks,
@@ -46,7 +45,7 @@ static float *carve(carver *c, int64_t floats) {
     return piece;
 }
 
-int64_t dcpar_layer_layout(const dcpar_shape *s, void *base, dcpar_layer_activations *out) {
+int64_t dcpar_layer_layout(const dcpar_sizes *s, void *base, dcpar_layer_activations *out) {
     const int64_t head_dim = s->config->head_dim;
     carver c = {.base = base};
     out->q = carve(&c, s->total * s->heads * head_dim);
@@ -59,7 +58,7 @@ int64_t dcpar_layer_layout(const dcpar_shape *s, void *base, dcpar_layer_activat
     return c.most;
 }
 
-int64_t dcpar_workspace_layout(const dcpar_shape *s, void *base, dcpar_workspace *out) {
+int64_t dcpar_workspace_layout(const dcpar_sizes *s, void *base, dcpar_workspace *out) {
     const dcpar_model_config *config = s->config;
     const int64_t q = s->local * config->num_attention_heads * config->head_dim;
     const int64_t kv = s->local * config->num_key_value_heads * config->head_dim;
@@ -106,12 +105,12 @@ int64_t dcpar_workspace_layout(const dcpar_shape *s, void *base, dcpar_workspace
 }
 
 /* What dcpar_ulysses_* takes from the arena for a moment: a copy of what it sends, at most all query heads. */
-static int64_t exchange_scratch(const dcpar_shape *s) {
+static int64_t exchange_scratch(const dcpar_sizes *s) {
     const int64_t floats = s->local * s->config->num_attention_heads * s->config->head_dim;
     return s->ranks > 1 ? aligned(floats * (int64_t)sizeof(float)) : 0;
 }
 
-dcpar_memory_need dcpar_memory_of(const dcpar_shape *shape) {
+dcpar_memory_need dcpar_memory_of(const dcpar_sizes *shape) {
     dcpar_layer_activations activations;
     dcpar_workspace workspace;
     return (dcpar_memory_need){

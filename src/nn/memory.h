@@ -19,17 +19,17 @@
 #include "nn/transformer.h"
 
 /* One micro-batch on one rank of its group. */
-typedef struct dcpar_shape {
+typedef struct dcpar_sizes {
     const dcpar_model_config *config;
-    int64_t total;              /* tokens of the whole row */
-    int64_t local;              /* of this rank: total / ranks */
-    int64_t ranks;              /* p */
-    int64_t heads, kv_heads;    /* of this rank inside attention */
-    int64_t chunk;              /* tokens whose logits exist at one time */
+    int64_t total;                              /* tokens of the whole row */
+    int64_t local;                              /* of this rank: total / ranks */
+    int64_t ranks;                              /* p */
+    int64_t heads, kv_heads;                    /* of this rank inside attention */
+    int64_t chunk;                              /* tokens whose logits exist at one time */
     int64_t product_scratch, attention_scratch; /* floats */
-} dcpar_shape;
+} dcpar_sizes;
 
-dcpar_shape dcpar_shape_of(const dcpar_model_config *config, const dcpar_device *device, int64_t total, int32_t ranks);
+dcpar_sizes dcpar_sizes_of(const dcpar_model_config *config, const dcpar_device *device, int64_t total, int32_t ranks);
 
 /* What a layer keeps from forward to backward besides its input. Inside attention all tokens of the row are there with
  * this rank's part of the heads. Norms and the product of gate and up are computed again from these. */
@@ -76,14 +76,14 @@ typedef struct dcpar_workspace {
 } dcpar_workspace;
 
 /* Bytes, and the pointers when `base` is not NULL. `out` may not be NULL. */
-int64_t dcpar_layer_layout(const dcpar_shape *shape, void *base, dcpar_layer_activations *out);
-int64_t dcpar_workspace_layout(const dcpar_shape *shape, void *base, dcpar_workspace *out);
+int64_t dcpar_layer_layout(const dcpar_sizes *shape, void *base, dcpar_layer_activations *out);
+int64_t dcpar_workspace_layout(const dcpar_sizes *shape, void *base, dcpar_workspace *out);
 
 /* m, m_inp and M_C of the formula above. */
 typedef struct dcpar_memory_need {
     int64_t layer, input, constant;
 } dcpar_memory_need;
-dcpar_memory_need dcpar_memory_of(const dcpar_shape *shape);
+dcpar_memory_need dcpar_memory_of(const dcpar_sizes *shape);
 
 /* The formula. */
 int64_t dcpar_memory_peak(const dcpar_memory_need *need, int64_t layers, int64_t recompute);

@@ -9,12 +9,12 @@
 
 /* One layer's tensors in the parameters or in the gradients. Weights are [outputs, inputs]. */
 typedef struct dcpar_layer_tensors {
-    float *qkv;          /* [(heads + 2 kv_heads) head_dim, hidden] */
-    float *output;       /* [hidden, heads head_dim] */
-    float *gate_up;      /* [2 intermediate, hidden] */
-    float *down;         /* [hidden, intermediate] */
-    float *norm_input;   /* [hidden] */
-    float *norm_middle;  /* [hidden] */
+    float *qkv;         /* [(heads + 2 kv_heads) head_dim, hidden] */
+    float *output;      /* [hidden, heads head_dim] */
+    float *gate_up;     /* [2 intermediate, hidden] */
+    float *down;        /* [hidden, intermediate] */
+    float *norm_input;  /* [hidden] */
+    float *norm_middle; /* [hidden] */
 } dcpar_layer_tensors;
 
 typedef struct dcpar_model_tensors {

@@ -30,7 +30,10 @@ dcpar_status dcpar_transformer_create(const dcpar_model_config *config, float *p
     DCPAR_TRY(dcpar_model_config_check(config, error));
     dcpar_transformer *model = malloc(sizeof *model);
     if (model == NULL) return dcpar_fail_memory(error, "a model");
-    *model = (dcpar_transformer){.config = *config, .parameters = parameters, .gradients = gradients, .arena = arena,
+    *model = (dcpar_transformer){.config = *config,
+                                 .parameters = parameters,
+                                 .gradients = gradients,
+                                 .arena = arena,
                                  .device = dcpar_device_at(0)};
     *out = model;
     return DCPAR_OK;
@@ -82,8 +85,8 @@ static dcpar_status check_tokens(const dcpar_model_config *config, const dcpar_t
                               "this rank's token %lld is %d with target %d; the vocabulary has %lld", (long long)i,
                               tokens->input[i], tokens->target[i], (long long)config->vocab_size);
         if (tokens->position[i] < 0)
-            return dcpar_fail(error, DCPAR_INVALID, "this rank's token %lld has the negative position %d",
-                              (long long)i, tokens->position[i]);
+            return dcpar_fail(error, DCPAR_INVALID, "this rank's token %lld has the negative position %d", (long long)i,
+                              tokens->position[i]);
     }
     return DCPAR_OK;
 }
@@ -120,8 +123,8 @@ static void push_kept(const dcpar_pass *pass, layer_place *place) {
     dcpar_layer_layout(&pass->shape, dcpar_arena_push(pass->arena, bytes), &place->kept);
 }
 
-static dcpar_status layers_forward(dcpar_transformer *model, dcpar_pass *pass, layer_place *places,
-                                   int32_t recompute, const stopwatch *watch, dcpar_error *error) {
+static dcpar_status layers_forward(dcpar_transformer *model, dcpar_pass *pass, layer_place *places, int32_t recompute,
+                                   const stopwatch *watch, dcpar_error *error) {
     const int32_t layers = model->config.num_hidden_layers;
     for (int32_t i = 0; i < layers; ++i) {
         const double start = now();
@@ -136,8 +139,8 @@ static dcpar_status layers_forward(dcpar_transformer *model, dcpar_pass *pass, l
     return DCPAR_OK;
 }
 
-static dcpar_status layers_backward(dcpar_transformer *model, dcpar_pass *pass, layer_place *places,
-                                    int32_t recompute, const stopwatch *watch, dcpar_error *error) {
+static dcpar_status layers_backward(dcpar_transformer *model, dcpar_pass *pass, layer_place *places, int32_t recompute,
+                                    const stopwatch *watch, dcpar_error *error) {
     const int32_t layers = model->config.num_hidden_layers;
     for (int32_t i = layers - 1; i >= 0; --i) {
         const double start = now();
@@ -190,15 +193,15 @@ static dcpar_status run(dcpar_transformer *model, dcpar_comm *group, const dcpar
         .device = model->device,
         .group = group,
         .arena = model->arena,
-        .shape = dcpar_shape_of(config, model->device, tokens->total, ranks_of(group)),
+        .shape = dcpar_sizes_of(config, model->device, tokens->total, ranks_of(group)),
         .starts = tokens->starts,
         .sequences = tokens->sequences,
     };
     const int64_t live = dcpar_live_tokens(&pass, rank_of(group));
     DCPAR_TRY(check_tokens(config, tokens, live, error));
     const dcpar_memory_need need = dcpar_memory_of(&pass.shape);
-    DCPAR_TRY(agree_on_memory(group, model->arena, dcpar_memory_peak(&need, config->num_hidden_layers, recompute),
-                              error));
+    DCPAR_TRY(
+        agree_on_memory(group, model->arena, dcpar_memory_peak(&need, config->num_hidden_layers, recompute), error));
 
     layer_place *places = calloc((size_t)config->num_hidden_layers, sizeof *places);
     if (places == NULL) return dcpar_fail_memory(error, "the list of layers");
@@ -240,7 +243,7 @@ dcpar_status dcpar_transformer_measure(dcpar_transformer *model, dcpar_comm *gro
         return dcpar_fail(error, DCPAR_INVALID, "a model of %d layers is not the two that are measured",
                           config->num_hidden_layers);
     DCPAR_TRY(check_split(config, ranks_of(group), tokens, error));
-    const dcpar_shape shape = dcpar_shape_of(config, model->device, tokens->total, ranks_of(group));
+    const dcpar_sizes shape = dcpar_sizes_of(config, model->device, tokens->total, ranks_of(group));
     const dcpar_memory_need need = dcpar_memory_of(&shape);
     const int64_t mark = dcpar_arena_mark(model->arena), peak = dcpar_memory_peak(&need, 2, 0);
     void *activations = dcpar_arena_push(model->arena, peak);

@@ -64,8 +64,7 @@ static dcpar_fill_bucket cheapest_width(const dcpar_work *work, int32_t bucket, 
         int64_t batch = dcpar_shapes_within(shapes, target);
         if (batch > sequences) batch = sequences;
         if (batch == 0) continue;
-        const double price =
-            work->table->width[column] * dcpar_shapes_price(shapes, shapes->shape[batch].best, share);
+        const double price = work->table->width[column] * dcpar_shapes_price(shapes, shapes->shape[batch].best, share);
         if (price >= cheapest.price) continue;
         cheapest.price = price;
         cheapest.width = i;
@@ -168,8 +167,8 @@ static dcpar_status place_bucket(const dcpar_work *work, double target, int32_t 
             if (batch > worth) batch = worth;
             if (batch == 0) return DCPAR_OK;
         }
-        DCPAR_TRY(dcpar_filling_add(&space->trial, (dcpar_placement){bucket, column, batch, blocks[index].number},
-                                    error));
+        DCPAR_TRY(
+            dcpar_filling_add(&space->trial, (dcpar_placement){bucket, column, batch, blocks[index].number}, error));
         load_block(blocks, block_count, index, shapes->shape[batch].seconds);
         take_sequences(space, bucket, batch);
     }

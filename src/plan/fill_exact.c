@@ -12,9 +12,9 @@
 
 typedef struct exact_search {
     const dcpar_work *work;
-    double bound, best;                /* seconds */
-    int32_t bucket[MOST_SEQUENCES];    /* of each sequence, the longest first */
-    double area[MOST_SEQUENCES + 1];   /* rank-seconds that this sequence and all after it take at least */
+    double bound, best;              /* seconds */
+    int32_t bucket[MOST_SEQUENCES];  /* of each sequence, the longest first */
+    double area[MOST_SEQUENCES + 1]; /* rank-seconds that this sequence and all after it take at least */
     int32_t sequences;
     double load[MOST_RANKS], loaded; /* by rank, and their sum */
     dcpar_placement path[MOST_SEQUENCES], found[MOST_SEQUENCES];
@@ -147,7 +147,6 @@ dcpar_status dcpar_fill_exactly(const dcpar_work *work, double bound, dcpar_fill
     sort_by_width(&search);
     space->best.count = 0;
     space->best.seconds = search.best;
-    for (int32_t i = 0; i < search.found_count; ++i)
-        DCPAR_TRY(dcpar_filling_add(&space->best, search.found[i], error));
+    for (int32_t i = 0; i < search.found_count; ++i) DCPAR_TRY(dcpar_filling_add(&space->best, search.found[i], error));
     return DCPAR_OK;
 }

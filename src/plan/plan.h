@@ -10,9 +10,9 @@ struct dcpar_plan {
     int64_t count, capacity;
     dcpar_microbatch *microbatches;
     int64_t row_count, row_capacity;
-    int64_t *rows;          /* all micro-batches' rows, one after another */
-    int64_t *queue_start;   /* [world + 1] */
-    int64_t *queue;         /* indices of micro-batches, rank after rank */
+    int64_t *rows;        /* all micro-batches' rows, one after another */
+    int64_t *queue_start; /* [world + 1] */
+    int64_t *queue;       /* indices of micro-batches, rank after rank */
     dcpar_metrics metrics;
 };
 

@@ -47,8 +47,7 @@ static dcpar_status find_policy(const char *name, const dcpar_policy **out, dcpa
 static dcpar_status check_options(const dcpar_planner_options *options, dcpar_error *error) {
     if (options->size != sizeof *options)
         return dcpar_fail(error, DCPAR_INVALID, "the planner's options are those of another version of the library");
-    if (options->world < 1)
-        return dcpar_fail(error, DCPAR_INVALID, "a world of %d ranks is below 1", options->world);
+    if (options->world < 1) return dcpar_fail(error, DCPAR_INVALID, "a world of %d ranks is below 1", options->world);
     if (options->tokens_per_iteration < 0 || options->sequences_per_iteration < 0)
         return dcpar_fail(error, DCPAR_INVALID, "the size of an iteration is negative");
     if (options->tokens_per_iteration > 0 && options->sequences_per_iteration > 0)
@@ -61,7 +60,8 @@ static dcpar_status check_options(const dcpar_planner_options *options, dcpar_er
         return dcpar_fail(error, DCPAR_INVALID, "%d buckets are more than %d", dcpar_buckets_count(options->buckets),
                           MOST_BUCKETS);
     if (options->bucket_count < 0 || options->bucket_count > MOST_BUCKETS)
-        return dcpar_fail(error, DCPAR_INVALID, "%d buckets: there may be 1 to %d", options->bucket_count, MOST_BUCKETS);
+        return dcpar_fail(error, DCPAR_INVALID, "%d buckets: there may be 1 to %d", options->bucket_count,
+                          MOST_BUCKETS);
     return DCPAR_OK;
 }
 
@@ -146,8 +146,8 @@ static dcpar_status make_buckets(dcpar_planner *planner, const dcpar_buckets *gi
         /* Padding must not push a sequence onto more ranks than it needs: the longest that fits on each size is a
          * bound. */
         const int32_t asked = planner->options.bucket_count, count = asked > 0 ? asked : DCPAR_DEFAULT_BUCKETS;
-        return dcpar_buckets_minimal_with(planner->lengths, planner->count, count, fit->used_on,
-                                          fit->size_count, fit->longest, &planner->buckets, error);
+        return dcpar_buckets_minimal_with(planner->lengths, planner->count, count, fit->used_on, fit->size_count,
+                                          fit->longest, &planner->buckets, error);
     }
     int64_t bounds[MOST_BUCKETS];
     const int32_t count = dcpar_buckets_count(given);
@@ -183,10 +183,9 @@ static void count_buckets(dcpar_planner *planner) {
 
 static dcpar_status check_anything_left(const dcpar_planner *planner, dcpar_error *error) {
     if (planner->usable > 0) return DCPAR_OK;
-    return dcpar_fail(error, DCPAR_INVALID,
-                      "there is nothing to train on: of %lld sequences %lld are empty and %lld too long",
-                      (long long)planner->count, (long long)planner->dropped_empty,
-                      (long long)planner->dropped_too_long);
+    return dcpar_fail(
+        error, DCPAR_INVALID, "there is nothing to train on: of %lld sequences %lld are empty and %lld too long",
+        (long long)planner->count, (long long)planner->dropped_empty, (long long)planner->dropped_too_long);
 }
 
 /* --------------------------------------------------------------------------------------- costs and widths */
@@ -385,9 +384,9 @@ dcpar_status dcpar_planner_next(dcpar_planner *planner, dcpar_plan **out, dcpar_
 
 dcpar_epoch_summary dcpar_planner_summary(const dcpar_planner *planner) {
     const int64_t dropped = planner->dropped_empty + planner->dropped_too_long;
-    return (dcpar_epoch_summary){planner->epoch, planner->iteration, planner->used,
-                                 dropped,        planner->count,     planner->dropped_empty,
-                                 planner->dropped_too_long};
+    return (dcpar_epoch_summary){
+        planner->epoch,         planner->iteration,       planner->used, dropped, planner->count,
+        planner->dropped_empty, planner->dropped_too_long};
 }
 
 dcpar_worst_case dcpar_planner_worst_case(const dcpar_planner *planner) {
@@ -413,9 +412,9 @@ dcpar_worst_case dcpar_planner_worst_case(const dcpar_planner *planner) {
 enum { STATE_HEAD = 7 };
 
 int32_t dcpar_planner_state(const dcpar_planner *planner, int64_t *values) {
-    const int64_t head[STATE_HEAD] = {STATE_FORMAT,    (int64_t)planner->identity, planner->policy->draws,
-                                      planner->usable, planner->epoch,             planner->iteration,
-                                      planner->used};
+    const int64_t head[STATE_HEAD] = {
+        STATE_FORMAT,   (int64_t)planner->identity, planner->policy->draws, planner->usable,
+        planner->epoch, planner->iteration,         planner->used};
     memcpy(values, head, sizeof head);
     return STATE_HEAD + planner->policy->save(planner, values + STATE_HEAD);
 }
@@ -427,8 +426,9 @@ dcpar_status dcpar_planner_restore(dcpar_planner *planner, const int64_t *values
         return dcpar_fail(error, DCPAR_MISMATCH, "policy %s cannot go on where a policy of another kind stopped",
                           planner->policy->name);
     if (values[1] != (int64_t)planner->identity)
-        return dcpar_fail(error, DCPAR_MISMATCH,
-                          "the planner's saved state belongs to other lengths, another seed, another order or other buckets");
+        return dcpar_fail(
+            error, DCPAR_MISMATCH,
+            "the planner's saved state belongs to other lengths, another seed, another order or other buckets");
     if (values[3] != planner->usable)
         return dcpar_fail(error, DCPAR_MISMATCH,
                           "%lld sequences of the planner's saved state fit, %lld of these do: the rest of the epoch "

@@ -37,8 +37,8 @@ struct dcpar_planner {
     int64_t *bucket_tokens; /* [buckets] their tokens */
     int64_t usable, usable_tokens, longest, dropped_empty, dropped_too_long;
 
-    dcpar_table costs;       /* all legal sizes, r as Algorithm 1 has it: what the lower bound rests on */
-    dcpar_table full_costs;  /* with r = L, for policies that recompute all; else empty */
+    dcpar_table costs;        /* all legal sizes, r as Algorithm 1 has it: what the lower bound rests on */
+    dcpar_table full_costs;   /* with r = L, for policies that recompute all; else empty */
     const dcpar_table *table; /* the one of the two that the policy plans with */
     dcpar_chain chain;        /* columns that the policy may use */
 

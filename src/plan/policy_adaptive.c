@@ -20,10 +20,10 @@
 typedef struct adaptive_state {
     dcpar_draw draw;
     int32_t g_min, g_max;
-    int32_t *drawn;   /* [world] buckets of this iteration, in the order of their groups */
-    int32_t *repeat;  /* [buckets] g of each */
-    int32_t *groups;  /* [buckets] groups that run it */
-    double *seconds;  /* [buckets] scratch for dcpar_accumulate */
+    int32_t *drawn;  /* [world] buckets of this iteration, in the order of their groups */
+    int32_t *repeat; /* [buckets] g of each */
+    int32_t *groups; /* [buckets] groups that run it */
+    double *seconds; /* [buckets] scratch for dcpar_accumulate */
     int32_t *sp, *g, *which;
 } adaptive_state;
 
@@ -165,10 +165,9 @@ static dcpar_status set_limits(const dcpar_planner *planner, adaptive_state *sta
     if (options->tokens_per_iteration > 0)
         return limit_for_tokens(planner, state, (double)options->tokens_per_iteration, error);
     if (options->sequences_per_iteration > 0)
-        return limit_for_tokens(planner, state,
-                                (double)options->sequences_per_iteration * (double)planner->usable_tokens /
-                                    (double)planner->usable,
-                                error);
+        return limit_for_tokens(
+            planner, state,
+            (double)options->sequences_per_iteration * (double)planner->usable_tokens / (double)planner->usable, error);
     return DCPAR_OK;
 }
 

@@ -110,8 +110,8 @@ static dcpar_status create(dcpar_planner *planner, dcpar_error *error) {
     }
     double wanted = (double)planner->options.tokens_per_iteration;
     if (planner->options.sequences_per_iteration > 0)
-        wanted = (double)planner->options.sequences_per_iteration * (double)planner->usable_tokens /
-                 (double)planner->usable;
+        wanted =
+            (double)planner->options.sequences_per_iteration * (double)planner->usable_tokens / (double)planner->usable;
     state->rounds = wanted > tokens ? (int64_t)(wanted / tokens + 0.5) : 1;
     planner->state = state;
     return DCPAR_OK;

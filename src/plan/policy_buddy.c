@@ -17,14 +17,14 @@ typedef struct taken_row {
 } taken_row;
 
 typedef struct buddy_state {
-    int64_t position;       /* in the stream */
-    int64_t tokens;         /* an iteration; 0: count sequences */
+    int64_t position; /* in the stream */
+    int64_t tokens;   /* an iteration; 0: count sequences */
     int64_t sequences;
-    taken_row *taken;       /* of this iteration, in stream order */
-    int64_t *sorted;        /* their rows by bucket */
+    taken_row *taken; /* of this iteration, in stream order */
+    int64_t *sorted;  /* their rows by bucket */
     int64_t capacity;
-    int64_t *next_of;       /* [buckets] places in sorted[] */
-    int64_t *counts;        /* [buckets] */
+    int64_t *next_of; /* [buckets] places in sorted[] */
+    int64_t *counts;  /* [buckets] */
     dcpar_fill_space space;
 } buddy_state;
 
@@ -104,8 +104,7 @@ static void sort_by_bucket(const dcpar_planner *planner, buddy_state *state, int
         state->next_of[bucket] = start;
         start += state->counts[bucket];
     }
-    for (int64_t i = 0; i < count; ++i)
-        state->sorted[state->next_of[state->taken[i].bucket]++] = state->taken[i].row;
+    for (int64_t i = 0; i < count; ++i) state->sorted[state->next_of[state->taken[i].bucket]++] = state->taken[i].row;
 }
 
 /* next_of[bucket]: where in sorted[] the placements of each bucket start to take rows. */

@@ -61,8 +61,7 @@ static dcpar_status check_info(const dcpar_profile_info *info, dcpar_error *erro
     if (info->memory < 1)
         return dcpar_fail(error, DCPAR_INVALID, "the profile's memory is %lld bytes; it must be positive",
                           (long long)info->memory);
-    if (info->max_length < 0)
-        return dcpar_fail(error, DCPAR_INVALID, "the profile's longest length is negative");
+    if (info->max_length < 0) return dcpar_fail(error, DCPAR_INVALID, "the profile's longest length is negative");
     if (!is_time(info->step_seconds, true))
         return dcpar_fail(error, DCPAR_INVALID, "the profile's step_seconds is %g; it must be finite and not negative",
                           info->step_seconds);
@@ -282,9 +281,9 @@ static int64_t whole_bytes(double bytes) { return bytes < 9e18 ? (int64_t)ceil(b
 
 dcpar_cost dcpar_point_cost(const dcpar_point *point, int32_t layers, int32_t recompute) {
     const double kept = recompute < layers ? layers - recompute : 1;
-    return (dcpar_cost){
-        layers * (point->forward + point->backward) + recompute * point->forward + point->constant_seconds,
-        whole_bytes(kept * point->layer_bytes + layers * point->input_bytes + point->constant_bytes)};
+    return (dcpar_cost){layers * (point->forward + point->backward) + recompute * point->forward +
+                            point->constant_seconds,
+                        whole_bytes(kept * point->layer_bytes + layers * point->input_bytes + point->constant_bytes)};
 }
 
 int32_t dcpar_point_recompute(const dcpar_point *point, int32_t layers, int64_t memory) {

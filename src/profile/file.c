@@ -16,10 +16,10 @@ static json_t *row_to_json(const dcpar_profile_row *row) {
     json_t *object = json_pack("{s:I, s:i, s:i, s:b}", "length", (json_int_t)row->length, "sp", (int)row->sp, "batch",
                                (int)row->batch, "fits", (int)row->fits);
     if (object == NULL || !row->fits) return object;
-    json_t *costs = json_pack("{s:f, s:f, s:f, s:I, s:I, s:I}", "forward", row->forward, "backward", row->backward,
-                              "constant_seconds", row->constant_seconds, "layer_bytes", (json_int_t)row->layer_bytes,
-                              "input_bytes", (json_int_t)row->input_bytes, "constant_bytes",
-                              (json_int_t)row->constant_bytes);
+    json_t *costs =
+        json_pack("{s:f, s:f, s:f, s:I, s:I, s:I}", "forward", row->forward, "backward", row->backward,
+                  "constant_seconds", row->constant_seconds, "layer_bytes", (json_int_t)row->layer_bytes, "input_bytes",
+                  (json_int_t)row->input_bytes, "constant_bytes", (json_int_t)row->constant_bytes);
     if (costs == NULL || json_object_update_new(object, costs) != 0) {
         json_decref(object);
         return NULL;

@@ -1,5 +1,5 @@
-/* Profile files without the checks that a finished profile needs: the profiler keeps its rows in such files as they come.
- * All of this is local. */
+/* Profile files without the checks that a finished profile needs: the profiler keeps its rows in such files as they
+ * come. All of this is local. */
 #ifndef DCPAR_PROFILE_FILE_H
 #define DCPAR_PROFILE_FILE_H
 

@@ -26,14 +26,13 @@ typedef struct dcpar_length_facts {
 
 /* Histogram of lengths on a logarithmic axis, as shares of sequences and of tokens. *facts is filled; nothing is
  * written when every sequence is empty. */
-dcpar_status dcpar_chart_lengths(FILE *file, const dcpar_report *report, dcpar_length_facts *facts,
-                                 dcpar_error *error);
+dcpar_status dcpar_chart_lengths(FILE *file, const dcpar_report *report, dcpar_length_facts *facts, dcpar_error *error);
 
 /* What all timelines of a report share: the time scale, and one colour per SP size. */
 #define DCPAR_TIMELINE_COLOURS 8
 typedef struct dcpar_timeline_scale {
     int32_t world;
-    double seconds; /* that the width shows */
+    double seconds;                        /* that the width shows */
     int32_t sizes[DCPAR_TIMELINE_COLOURS]; /* increasing; more sizes than colours share the last */
     int32_t size_count;
     bool has_step; /* some timeline shows the optimizer step's seconds */

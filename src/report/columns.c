@@ -21,9 +21,7 @@ static const char *throughput_text(const dcpar_figures *figures, bool measured, 
     return dcpar_text_count(figures->throughput, text);
 }
 
-static const char *throughput(const dcpar_figures *figures, char *text) {
-    return throughput_text(figures, true, text);
-}
+static const char *throughput(const dcpar_figures *figures, char *text) { return throughput_text(figures, true, text); }
 
 static const char *planned_throughput(const dcpar_figures *figures, char *text) {
     return throughput_text(figures, false, text);

@@ -8,7 +8,7 @@
 typedef struct dcpar_column {
     const char *group; /* above the names of neighbouring columns; "" for none */
     const char *name;
-    bool on_terminal;  /* also in the short table */
+    bool on_terminal; /* also in the short table */
     /* The cell, or NULL when the number is not known. */
     const char *(*text)(const dcpar_figures *figures, char text[DCPAR_UNIT_TEXT]);
 } dcpar_column;

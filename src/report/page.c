@@ -328,8 +328,7 @@ static void write_words(FILE *file) {
         {"speedup", "tokens per second over those of the policy \xe2\x80\x9c" DCPAR_REPORT_BASELINE "\xe2\x80\x9d"},
     };
     PUT("<section>\n<h2>Words</h2>\n<dl class=\"words\">\n");
-    for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
-        PUT("<dt>%s</dt><dd>%s</dd>\n", words[i][0], words[i][1]);
+    for (size_t i = 0; i < sizeof words / sizeof *words; ++i) PUT("<dt>%s</dt><dd>%s</dd>\n", words[i][0], words[i][1]);
     PUT("</dl>\n</section>\n");
 }
 

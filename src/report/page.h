@@ -5,7 +5,6 @@
 #include "report/figures.h"
 
 /* Writes the whole page. The caller checks `file` for writing errors. */
-dcpar_status dcpar_page_write(FILE *file, const dcpar_report *report, const dcpar_figures *figures,
-                              dcpar_error *error);
+dcpar_status dcpar_page_write(FILE *file, const dcpar_report *report, const dcpar_figures *figures, dcpar_error *error);
 
 #endif

@@ -81,13 +81,17 @@ static void print_shape(FILE *file, const plan_shape *shape, double rank_seconds
     char text[DCPAR_UNIT_TEXT], least[DCPAR_UNIT_TEXT], most[DCPAR_UNIT_TEXT], range[2 * DCPAR_UNIT_TEXT];
     print_cell(file, dcpar_text_integer(shape->padded_length, text), 11);
     print_cell(file, dcpar_text_integer(shape->sp, text), 6);
-    print_cell(file, text_range(dcpar_text_integer(shape->least_batch, least),
-                                dcpar_text_integer(shape->most_batch, most), range), 12);
+    print_cell(
+        file,
+        text_range(dcpar_text_integer(shape->least_batch, least), dcpar_text_integer(shape->most_batch, most), range),
+        12);
     print_cell(file, dcpar_text_integer(shape->recompute, text), 12);
     print_cell(file, dcpar_text_integer(shape->microbatches, text), 9);
     print_cell(file, dcpar_text_integer(shape->sequences, text), 11);
-    print_cell(file, text_range(dcpar_text_seconds(shape->least_seconds, least),
-                                dcpar_text_seconds(shape->most_seconds, most), range), 21);
+    print_cell(file,
+               text_range(dcpar_text_seconds(shape->least_seconds, least),
+                          dcpar_text_seconds(shape->most_seconds, most), range),
+               21);
     print_cell(file, dcpar_text_percent(shape->rank_seconds / rank_seconds, text), 11);
     fputc('\n', file);
 }
@@ -197,7 +201,8 @@ void dcpar_print_if_all_equal(FILE *file, const int64_t *lengths, int64_t count)
         if (lengths[i] > longest) longest = lengths[i];
     }
     if (shortest == longest)
-        fprintf(file, "All sequences have a length of %s: there is nothing to gain from treating lengths differently.\n",
+        fprintf(file,
+                "All sequences have a length of %s: there is nothing to gain from treating lengths differently.\n",
                 dcpar_text_integer(longest, text));
 }
 

@@ -12,8 +12,8 @@
 typedef struct dcpar_progress {
     FILE *file; /* NULL: quiet */
     char label[32];
-    int64_t total; /* units of work; 0: not known */
-    double interval; /* seconds between lines; may be changed after the start */
+    int64_t total;           /* units of work; 0: not known */
+    double interval;         /* seconds between lines; may be changed after the start */
     double started, printed; /* on the monotonic clock */
     int columns;
     bool live; /* a terminal */

@@ -125,8 +125,14 @@ dcpar_axis dcpar_axis_make(dcpar_axis_kind kind, double from, double to, double 
     const double lead = wanted / power;
     const double step = power * (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10);
     const double digits = -floor(log10(step) + 1e-9);
-    return (dcpar_axis){.from = from, .to = to, .begin = begin, .end = end, .scale = unit.scale, .step = step,
-                        .digits = digits > 0 ? (int)fmin(digits, 12) : 0, .unit = unit.name};
+    return (dcpar_axis){.from = from,
+                        .to = to,
+                        .begin = begin,
+                        .end = end,
+                        .scale = unit.scale,
+                        .step = step,
+                        .digits = digits > 0 ? (int)fmin(digits, 12) : 0,
+                        .unit = unit.name};
 }
 
 double dcpar_axis_place(const dcpar_axis *axis, double value) {

@@ -88,8 +88,7 @@ static void write_length_axis(FILE *file, const bins *bins) {
             if (length < bins->least * 0.9999 || length > end) continue;
             const double at = place_length(bins, length);
             dcpar_svg_line(file, "axis", at, base, at, base + (i == 0 ? 6 : 4));
-            if (roomy || i == 0)
-                dcpar_svg_text(file, "m", at, base + 19, dcpar_text_integer((int64_t)length, text));
+            if (roomy || i == 0) dcpar_svg_text(file, "m", at, base + 19, dcpar_text_integer((int64_t)length, text));
         }
     dcpar_svg_line(file, "axis", left, base, width - right, base);
     dcpar_svg_text(file, "m", (left + width - right) / 2, height - 6, "length in tokens (logarithmic)");

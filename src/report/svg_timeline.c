@@ -12,7 +12,7 @@ static const double name_height = 20, panel_gap = 12, axis_height = 26, least_la
 /* The two sides of a timeline. */
 typedef struct panel {
     const char *name;
-    double seconds, step;    /* where micro-batches end, and the optimizer step after it (0: not shown) */
+    double seconds, step; /* where micro-batches end, and the optimizer step after it (0: not shown) */
     bool measured;
 } panel;
 

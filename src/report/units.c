@@ -20,9 +20,7 @@ static void plain_point(char *text) {
     *to = '\0';
 }
 
-static const char *unknown(char text[DCPAR_UNIT_TEXT]) {
-    return strcpy(text, "\xe2\x80\x93"); /* an en dash */
-}
+static const char *unknown(char text[DCPAR_UNIT_TEXT]) { return strcpy(text, "\xe2\x80\x93"); /* an en dash */ }
 
 const char *dcpar_text_fixed(double value, int digits, char text[DCPAR_UNIT_TEXT]) {
     if (!isfinite(value)) return unknown(text);

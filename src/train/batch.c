@@ -46,8 +46,8 @@ static dcpar_status make_room(dcpar_batch *batch, int64_t sequences, int64_t loc
     return DCPAR_OK;
 }
 
-/* Copies what of a sequence (count real tokens in batch->sequence, then padding, `stride` in all, starting at token `start`
- * of the row) lies in this rank's part, tokens first .. first + local - 1. */
+/* Copies what of a sequence (count real tokens in batch->sequence, then padding, `stride` in all, starting at token
+ * `start` of the row) lies in this rank's part, tokens first .. first + local - 1. */
 static void copy_part(dcpar_batch *batch, int64_t count, int64_t start, int64_t stride, int64_t first, int64_t local) {
     const int64_t from = start > first ? start : first;
     const int64_t to = start + stride < first + local ? start + stride : first + local;

@@ -63,10 +63,14 @@ static dcpar_status begin_file(const char *path, const layout *layout, const dcp
     snprintf(numbers[3], sizeof numbers[3], "%" PRId64, identity->sequences);
     snprintf(numbers[4], sizeof numbers[4], "%" PRId64, identity->tokens);
     snprintf(numbers[5], sizeof numbers[5], "%" PRId64, trained);
-    const dcpar_safetensors_text metadata[] = {{"format", "pt"},           {"dcpar.model", identity->model},
-                                               {"dcpar.iteration", numbers[0]}, {"dcpar.seed", numbers[1]},
-                                               {"dcpar.data", numbers[2]}, {"dcpar.sequences", numbers[3]},
-                                               {"dcpar.tokens", numbers[4]}, {"dcpar.trained_tokens", numbers[5]},
+    const dcpar_safetensors_text metadata[] = {{"format", "pt"},
+                                               {"dcpar.model", identity->model},
+                                               {"dcpar.iteration", numbers[0]},
+                                               {"dcpar.seed", numbers[1]},
+                                               {"dcpar.data", numbers[2]},
+                                               {"dcpar.sequences", numbers[3]},
+                                               {"dcpar.tokens", numbers[4]},
+                                               {"dcpar.trained_tokens", numbers[5]},
                                                {"dcpar.version", DCPAR_VERSION}};
     DCPAR_TRY(dcpar_safetensors_create(path, layout->tensors, layout->count, metadata,
                                        sizeof metadata / sizeof metadata[0], writer, error));
@@ -131,12 +135,12 @@ static dcpar_status check_identity(const dcpar_safetensors *file, const dcpar_ru
         return dcpar_fail(error, DCPAR_MISMATCH, "its seed is %" PRIu64 ", not %" PRIu64, number_of(file, "dcpar.seed"),
                           identity->seed);
     if (number_of(file, "dcpar.data") == identity->data) return DCPAR_OK;
-    return dcpar_fail(error, DCPAR_MISMATCH,
-                      "the data has changed: there were %" PRIu64 " sequences of %" PRIu64 " tokens together, now there "
-                      "are %" PRId64 " of %" PRId64 "%s",
-                      number_of(file, "dcpar.sequences"), number_of(file, "dcpar.tokens"), identity->sequences,
-                      identity->tokens,
-                      number_of(file, "dcpar.sequences") == (uint64_t)identity->sequences ? " (lengths differ)" : "");
+    return dcpar_fail(
+        error, DCPAR_MISMATCH,
+        "the data has changed: there were %" PRIu64 " sequences of %" PRIu64 " tokens together, now there "
+        "are %" PRId64 " of %" PRId64 "%s",
+        number_of(file, "dcpar.sequences"), number_of(file, "dcpar.tokens"), identity->sequences, identity->tokens,
+        number_of(file, "dcpar.sequences") == (uint64_t)identity->sequences ? " (lengths differ)" : "");
 }
 
 static dcpar_status load_planner(const dcpar_safetensors *file, dcpar_planner *planner, dcpar_error *error) {

@@ -1,5 +1,5 @@
-/* Checkpoints: one safetensors file with the model under its usual names, the optimizer's moments, and where the run stands.
- * It does not depend on the number of ranks that wrote it. */
+/* Checkpoints: one safetensors file with the model under its usual names, the optimizer's moments, and where the run
+ * stands. It does not depend on the number of ranks that wrote it. */
 #ifndef DCPAR_TRAIN_CHECKPOINT_H
 #define DCPAR_TRAIN_CHECKPOINT_H
 
@@ -19,8 +19,8 @@ dcpar_status dcpar_checkpoint_save(const char *path, dcpar_comm *world, dcpar_en
                                    const dcpar_transformer *model, const dcpar_planner *planner,
                                    const dcpar_run_identity *identity, int64_t trained, dcpar_error *error);
 
-/* Puts parameters, moments, iteration and planner where they were. DCPAR_MISMATCH, saying what differs, when the checkpoint
- * is of another run. Every rank reads the file. Collective. */
+/* Puts parameters, moments, iteration and planner where they were. DCPAR_MISMATCH, saying what differs, when the
+ * checkpoint is of another run. Every rank reads the file. Collective. */
 dcpar_status dcpar_checkpoint_load(const char *path, dcpar_comm *world, dcpar_engine *engine,
                                    const dcpar_transformer *model, dcpar_planner *planner,
                                    const dcpar_run_identity *identity, int64_t *trained, dcpar_error *error);

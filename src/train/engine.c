@@ -26,7 +26,7 @@ struct dcpar_engine {
     double begun, turn_started; /* on the monotonic clock */
     double busy, ended;         /* seconds of work, and when the last turn ended, from `begun` */
     double loss, weight;
-    double *times; /* [2 * micro-batches] start and end of those this rank took part in */
+    double *times;       /* [2 * micro-batches] start and end of those this rank took part in */
     dcpar_status failed; /* of a turn: reported by the step */
 };
 
@@ -107,14 +107,15 @@ static dcpar_status compare_plans(dcpar_engine *engine, dcpar_status planned, dc
     double most[6] = {high, low, state, -high, -low, -state};
     DCPAR_TRY(dcpar_comm_all_reduce(engine->world, most, 6, DCPAR_MAX, error));
     if (most[0] == -most[3] && most[1] == -most[4] && most[2] == -most[5]) return planned;
-    return dcpar_fail(error, DCPAR_PLAN,
-                      "ranks made different plans for iteration %lld: they must have the same lengths, profile, options "
-                      "and version",
-                      (long long)engine->iteration);
+    return dcpar_fail(
+        error, DCPAR_PLAN,
+        "ranks made different plans for iteration %lld: they must have the same lengths, profile, options "
+        "and version",
+        (long long)engine->iteration);
 }
 
-/* All ranks make a group's communicator together, also those that are in no such group or run nothing there: made in the
- * turns, ranks would come to it in different orders, or not at all. Those that are made already cost nothing. */
+/* All ranks make a group's communicator together, also those that are in no such group or run nothing there: made in
+ * the turns, ranks would come to it in different orders, or not at all. Those that are made already cost nothing. */
 static dcpar_status make_groups(dcpar_engine *engine, dcpar_error *error) {
     int64_t count;
     const dcpar_microbatch *microbatches = dcpar_plan_microbatches(engine->plan, &count);
@@ -223,7 +224,8 @@ static dcpar_status sum_up(dcpar_engine *engine, dcpar_result *result, dcpar_err
 /* Reduces gradients, steps this rank's shard and gathers the new parameters. */
 static dcpar_status update(dcpar_engine *engine, dcpar_result *result, dcpar_error *error) {
     const int32_t rank = dcpar_comm_rank(engine->world);
-    float *gradients = engine->gradients + rank * engine->shard, *parameters = engine->parameters + rank * engine->shard;
+    float *gradients = engine->gradients + rank * engine->shard,
+          *parameters = engine->parameters + rank * engine->shard;
     DCPAR_TRY(dcpar_comm_reduce_scatter(engine->world, engine->gradients, gradients, engine->shard, error));
     double squares = dcpar_sum_of_squares(gradients, engine->shard);
     DCPAR_TRY(dcpar_comm_all_reduce(engine->world, &squares, 1, DCPAR_SUM, error));
@@ -244,7 +246,8 @@ static dcpar_status update(dcpar_engine *engine, dcpar_result *result, dcpar_err
 dcpar_status dcpar_engine_step(dcpar_engine *engine, dcpar_result *result, dcpar_error *error) {
     if (engine->failed != DCPAR_OK) return engine->failed;
     *result = (dcpar_result){.iteration = engine->iteration};
-    DCPAR_TRY(sum_up(engine, result, error)); /* all ranks have arrived when it returns: waiting is no part of the step */
+    DCPAR_TRY(
+        sum_up(engine, result, error)); /* all ranks have arrived when it returns: waiting is no part of the step */
     const double started = now();
     DCPAR_TRY(update(engine, result, error));
     const double ended = now();

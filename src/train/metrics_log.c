@@ -53,18 +53,19 @@ dcpar_status dcpar_metrics_log_open(const char *path, int64_t first, dcpar_metri
 
 dcpar_status dcpar_metrics_log_write(dcpar_metrics_log *log, const dcpar_report_iteration *iteration,
                                      dcpar_error *error) {
-    json_t *object = json_pack(
-        "{s:I, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "iteration", (json_int_t)iteration->iteration, "loss",
-        iteration->loss, "tokens", (json_int_t)iteration->tokens, "tokens_per_second",
-        (double)iteration->tokens / iteration->seconds, "seconds", iteration->seconds, "predicted_seconds",
-        iteration->predicted_seconds, "idle_ratio", iteration->idle_ratio, "predicted_idle_ratio",
-        iteration->predicted_idle_ratio, "gradient_norm", iteration->gradient_norm, "learning_rate",
-        iteration->learning_rate, "peak_bytes", (json_int_t)iteration->peak_bytes,
-        "predicted_peak_bytes", (json_int_t)iteration->predicted_peak_bytes);
+    json_t *object =
+        json_pack("{s:I, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "iteration",
+                  (json_int_t)iteration->iteration, "loss", iteration->loss, "tokens", (json_int_t)iteration->tokens,
+                  "tokens_per_second", (double)iteration->tokens / iteration->seconds, "seconds", iteration->seconds,
+                  "predicted_seconds", iteration->predicted_seconds, "idle_ratio", iteration->idle_ratio,
+                  "predicted_idle_ratio", iteration->predicted_idle_ratio, "gradient_norm", iteration->gradient_norm,
+                  "learning_rate", iteration->learning_rate, "peak_bytes", (json_int_t)iteration->peak_bytes,
+                  "predicted_peak_bytes", (json_int_t)iteration->predicted_peak_bytes);
     char *line = json_dumps(object, JSON_COMPACT);
     json_decref(object);
-    if (line == NULL) return dcpar_fail(error, DCPAR_INTERNAL, "iteration %lld has a number that JSON cannot hold",
-                                        (long long)iteration->iteration);
+    if (line == NULL)
+        return dcpar_fail(error, DCPAR_INTERNAL, "iteration %lld has a number that JSON cannot hold",
+                          (long long)iteration->iteration);
     const bool written = fprintf(log->file, "%s\n", line) > 0 && fflush(log->file) == 0;
     free(line);
     return written ? DCPAR_OK : dcpar_fail(error, DCPAR_IO, "%s: %s", log->path, strerror(errno));

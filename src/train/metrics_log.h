@@ -11,8 +11,8 @@ typedef struct dcpar_metrics_log {
     char *path;
 } dcpar_metrics_log;
 
-/* Opens `path` for more lines. Of what is there, the lines of iterations before `first` are kept; a run that goes on from a
- * checkpoint writes the others again. */
+/* Opens `path` for more lines. Of what is there, the lines of iterations before `first` are kept; a run that goes on
+ * from a checkpoint writes the others again. */
 dcpar_status dcpar_metrics_log_open(const char *path, int64_t first, dcpar_metrics_log *log, dcpar_error *error);
 dcpar_status dcpar_metrics_log_write(dcpar_metrics_log *log, const dcpar_report_iteration *iteration,
                                      dcpar_error *error);

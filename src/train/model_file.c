@@ -36,8 +36,7 @@ static dcpar_status read_integer(const json_t *root, const char *key, int64_t fa
     return DCPAR_OK;
 }
 
-static dcpar_status read_number(const json_t *root, const char *key, double fallback, double *out,
-                                dcpar_error *error) {
+static dcpar_status read_number(const json_t *root, const char *key, double fallback, double *out, dcpar_error *error) {
     const json_t *value = json_object_get(root, key);
     *out = value == NULL || json_is_null(value) ? fallback : json_number_value(value);
     if (value != NULL && !json_is_null(value) && (!json_is_number(value) || !(*out > 0)))
@@ -52,8 +51,8 @@ static dcpar_status read_config(const json_t *root, dcpar_model_config *config, 
     DCPAR_TRY(read_integer(root, "hidden_size", 0, most, &config->hidden_size, error));
     DCPAR_TRY(read_integer(root, "intermediate_size", 0, most, &config->intermediate_size, error));
     DCPAR_TRY(read_integer(root, "vocab_size", 0, most, &config->vocab_size, error));
-    DCPAR_TRY(read_integer(root, "max_position_embeddings", 0, DCPAR_LENGTH_MAX, &config->max_position_embeddings,
-                           error));
+    DCPAR_TRY(
+        read_integer(root, "max_position_embeddings", 0, DCPAR_LENGTH_MAX, &config->max_position_embeddings, error));
     DCPAR_TRY(read_integer(root, "num_hidden_layers", 0, 100000, &layers, error));
     DCPAR_TRY(read_integer(root, "num_attention_heads", 0, 100000, &heads, error));
     DCPAR_TRY(read_integer(root, "num_key_value_heads", heads, heads, &kv_heads, error));
@@ -77,7 +76,8 @@ static dcpar_status read_config(const json_t *root, dcpar_model_config *config, 
 
 static void describe(dcpar_model *model) {
     const dcpar_model_config *config = &model->config;
-    snprintf(model->text, sizeof model->text, "transformer-1d hidden %lld ffn %lld layers %d heads %d/%d x %d vocab %lld%s",
+    snprintf(model->text, sizeof model->text,
+             "transformer-1d hidden %lld ffn %lld layers %d heads %d/%d x %d vocab %lld%s",
              (long long)config->hidden_size, (long long)config->intermediate_size, config->num_hidden_layers,
              config->num_attention_heads, config->num_key_value_heads, config->head_dim, (long long)config->vocab_size,
              config->tie_word_embeddings ? " tied" : "");
@@ -95,8 +95,8 @@ dcpar_status dcpar_model_read(const char *name_or_path, dcpar_model *out, dcpar_
     if (root == NULL && problem.line < 0) {
         char names[200] = "";
         for (int32_t i = 0; i < BUILT_IN_COUNT; ++i) strcat(strcat(names, i > 0 ? ", " : ""), built_in[i].name);
-        return dcpar_fail(error, DCPAR_INVALID, "model \"%s\" is neither a file that can be read nor one of %s", name_or_path,
-                          names);
+        return dcpar_fail(error, DCPAR_INVALID, "model \"%s\" is neither a file that can be read nor one of %s",
+                          name_or_path, names);
     }
     if (root == NULL)
         return dcpar_fail(error, DCPAR_INVALID, "%s: line %d: %s", name_or_path, problem.line, problem.text);

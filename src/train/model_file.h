@@ -10,8 +10,8 @@ typedef struct dcpar_model {
 } dcpar_model;
 
 /* Reads `path`, or takes the built-in model of that name. Keys of config.json that the model does not have are ignored;
- * optional are num_key_value_heads (num_attention_heads), head_dim (hidden_size / num_attention_heads), rope_theta (10000),
- * rms_norm_eps (1e-6), tie_word_embeddings (false). DCPAR_INVALID names the file and the key. Local. */
+ * optional are num_key_value_heads (num_attention_heads), head_dim (hidden_size / num_attention_heads), rope_theta
+ * (10000), rms_norm_eps (1e-6), tie_word_embeddings (false). DCPAR_INVALID names the file and the key. Local. */
 dcpar_status dcpar_model_read(const char *name_or_path, dcpar_model *out, dcpar_error *error);
 
 /* Names of built-in models, NULL past the last. */

@@ -94,7 +94,8 @@ static dcpar_status open_probe(const dcpar_model *model, int32_t world, int64_t 
     probe->two_layers.num_hidden_layers = 2;
     probe->memory = memory;
     probe->state_bytes = dcpar_engine_bytes(dcpar_transformer_parameter_count(&model->config), world);
-    const size_t bytes = (size_t)(dcpar_transformer_parameter_count(&probe->two_layers) + 16) * sizeof(float) / 64 * 64 + 64;
+    const size_t bytes =
+        (size_t)(dcpar_transformer_parameter_count(&probe->two_layers) + 16) * sizeof(float) / 64 * 64 + 64;
     probe->parameters = aligned_alloc(64, bytes);
     probe->gradients = aligned_alloc(64, bytes);
     if (probe->parameters == NULL || probe->gradients == NULL) {
@@ -102,7 +103,8 @@ static dcpar_status open_probe(const dcpar_model *model, int32_t world, int64_t 
         return dcpar_fail_memory(error, "a model of two layers");
     }
     memset(probe->gradients, 0, bytes);
-    /* Two whole layers can take more than a full model that recomputes; what fits is decided below, not by this limit. */
+    /* Two whole layers can take more than a full model that recomputes; what fits is decided below, not by
+     * this limit. */
     dcpar_status status = dcpar_arena_create(memory > INT64_MAX / 4 ? memory : 4 * memory, &probe->arena, error);
     if (status == DCPAR_OK)
         status = dcpar_transformer_create(&probe->two_layers, probe->parameters, probe->gradients, probe->arena,
@@ -116,7 +118,7 @@ static dcpar_status open_probe(const dcpar_model *model, int32_t world, int64_t 
 
 /* Bytes of the full model with all layers recomputed, the least it can take. */
 static int64_t least_bytes(const model_probe *probe, int64_t total, int32_t sp) {
-    const dcpar_shape shape = dcpar_shape_of(&probe->model->config, dcpar_device_at(0), total, sp);
+    const dcpar_sizes shape = dcpar_sizes_of(&probe->model->config, dcpar_device_at(0), total, sp);
     const dcpar_memory_need need = dcpar_memory_of(&shape);
     const int64_t layers = probe->model->config.num_hidden_layers;
     return probe->state_bytes + dcpar_memory_peak(&need, layers, layers);
@@ -166,8 +168,8 @@ static dcpar_status measure_step(dcpar_comm *world, const dcpar_model *model, do
     dcpar_engine_options options = DCPAR_ENGINE_OPTIONS_INIT;
     dcpar_engine *engine = NULL;
     dcpar_result result = {0};
-    DCPAR_TRY(dcpar_engine_create(world, NULL, dcpar_transformer_parameter_count(&model->config), &options, &engine,
-                                  error));
+    DCPAR_TRY(
+        dcpar_engine_create(world, NULL, dcpar_transformer_parameter_count(&model->config), &options, &engine, error));
     dcpar_status status = DCPAR_OK;
     for (int i = 0; i < 2 && status == DCPAR_OK; ++i) status = dcpar_engine_step(engine, &result, error);
     *seconds = result.step_seconds;
@@ -185,9 +187,10 @@ dcpar_status dcpar_model_profile(dcpar_comm *world, const dcpar_model *model, in
     dcpar_profile_info info = dcpar_model_info(model, ranks, memory);
     dcpar_status status = DCPAR_OK;
     if (longest == 0) {
-        status = dcpar_fail(error, DCPAR_TOO_LONG,
-                            "not even one token fits into %lld bytes a rank: parameters, gradients and optimizer take %lld",
-                            (long long)memory, (long long)probe.state_bytes);
+        status =
+            dcpar_fail(error, DCPAR_TOO_LONG,
+                       "not even one token fits into %lld bytes a rank: parameters, gradients and optimizer take %lld",
+                       (long long)memory, (long long)probe.state_bytes);
     }
     if (all.longest == 0 || all.longest > longest) all.longest = longest;
     if (all.shortest > all.longest) all.shortest = all.longest;

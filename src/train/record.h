@@ -1,4 +1,5 @@
-/* What a run remembers for its report: every iteration's figures, a few iterations' timelines. Local; rank 0 keeps it. */
+/* What a run remembers for its report: every iteration's figures, a few iterations' timelines. Local; rank 0
+ * keeps it. */
 #ifndef DCPAR_TRAIN_RECORD_H
 #define DCPAR_TRAIN_RECORD_H
 

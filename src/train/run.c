@@ -32,7 +32,7 @@ typedef struct run {
     int64_t iterations;         /* of this session */
     int64_t tokens;             /* trained on, in earlier sessions too */
     int64_t planned_iterations; /* of the whole run */
-    char *folder; /* NULL: nothing is written */
+    char *folder;               /* NULL: nothing is written */
     dcpar_metrics_log log;
     dcpar_record *record;
     dcpar_progress progress;
@@ -113,8 +113,8 @@ static dcpar_status open_model(run *run, dcpar_error *error) {
     if (!dcpar_arena_reserve(run->arena, state))
         return dcpar_fail(error, DCPAR_DEVICE_MEMORY, "parameters, gradients and optimizer take %lld of %lld bytes",
                           (long long)state, (long long)run->training->memory);
-    DCPAR_TRY(dcpar_transformer_create(config, dcpar_engine_parameters(run->engine), dcpar_engine_gradients(run->engine),
-                                       run->arena, &run->model, error));
+    DCPAR_TRY(dcpar_transformer_create(config, dcpar_engine_parameters(run->engine),
+                                       dcpar_engine_gradients(run->engine), run->arena, &run->model, error));
     dcpar_transformer_initialise(run->model, run->training->planning.seed);
     return DCPAR_OK;
 }
@@ -164,8 +164,8 @@ static dcpar_status run_turns(run *run, dcpar_error *error) {
         DCPAR_TRY(dcpar_batch_fill(&run->batch, run->training->dataset, run->pieces, microbatch->rows,
                                    microbatch->row_count, microbatch->padded_length, microbatch->sp, turn.part, &tokens,
                                    error));
-        DCPAR_TRY(dcpar_transformer_run(run->model, turn.group, &tokens, microbatch->recompute, &loss, &loss_tokens,
-                                        error));
+        DCPAR_TRY(
+            dcpar_transformer_run(run->model, turn.group, &tokens, microbatch->recompute, &loss, &loss_tokens, error));
         dcpar_engine_add(run->engine, loss, run->batch.weight);
     }
     return DCPAR_OK;
@@ -281,9 +281,9 @@ dcpar_status dcpar_run_policy(dcpar_comm *world, const dcpar_training *training,
     const int64_t count = dcpar_dataset_count(training->dataset);
     run.speaks = dcpar_comm_rank(world) == 0;
     run.batch.by_sequence = training->weigh_sequences;
-    run.identity = (dcpar_run_identity){training->model->text, training->planning.seed,
-                                        dcpar_dataset_fingerprint(training->dataset), count,
-                                        total_tokens(lengths, count)};
+    run.identity =
+        (dcpar_run_identity){training->model->text, training->planning.seed,
+                             dcpar_dataset_fingerprint(training->dataset), count, total_tokens(lengths, count)};
     dcpar_progress_start(&run.progress, stderr, policy, 0, training->quiet || !run.speaks);
     dcpar_status status = open_planner(&run, policy, error);
     if (status == DCPAR_OK) status = plan_ahead(&run, error);

@@ -21,13 +21,12 @@ static dcpar_status get_pieces(dcpar_comm *world, const dcpar_training *training
                                dcpar_pieces **pieces, dcpar_error *error) {
     dcpar_piece_options options = training->use;
     if (training->split) {
-        const int64_t fits =
-            dcpar_longest_fit(profile, dcpar_comm_size(world), dcpar_training_memory(training),
-                              training->planning.sp_sizes, training->planning.sp_size_count, NULL);
+        const int64_t fits = dcpar_longest_fit(profile, dcpar_comm_size(world), dcpar_training_memory(training),
+                                               training->planning.sp_sizes, training->planning.sp_size_count, NULL);
         options.limit = fits > 0 ? fits : 1;
     }
-    return dcpar_pieces_create(dcpar_dataset_lengths(training->dataset), dcpar_dataset_count(training->dataset), &options,
-                               pieces, error);
+    return dcpar_pieces_create(dcpar_dataset_lengths(training->dataset), dcpar_dataset_count(training->dataset),
+                               &options, pieces, error);
 }
 
 /* The longest of the sequences that are used: no need to profile beyond. */
@@ -79,11 +78,9 @@ static dcpar_status write_report(const dcpar_training *training, const dcpar_pro
     const dcpar_planner_options *planning = &training->planning;
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)planning->seed);
     if (planning->tokens_per_iteration > 0)
-        snprintf(size, sizeof size, "%s tokens",
-                 dcpar_text_integer(planning->tokens_per_iteration, texts));
+        snprintf(size, sizeof size, "%s tokens", dcpar_text_integer(planning->tokens_per_iteration, texts));
     else if (planning->sequences_per_iteration > 0)
-        snprintf(size, sizeof size, "%s sequences",
-                 dcpar_text_integer(planning->sequences_per_iteration, texts));
+        snprintf(size, sizeof size, "%s sequences", dcpar_text_integer(planning->sequences_per_iteration, texts));
     else
         snprintf(size, sizeof size, "each policy's own");
     const dcpar_report_fact facts[] = {
@@ -120,8 +117,8 @@ static void print_sample(const dcpar_pieces *pieces) {
     int64_t tokens = 0;
     char sequences[DCPAR_UNIT_TEXT], text[DCPAR_UNIT_TEXT];
     for (int64_t i = 0; i < dcpar_pieces_count(pieces); ++i) tokens += dcpar_pieces_lengths(pieces)[i];
-    printf("of these a sample: %s sequences, %s tokens\n",
-           dcpar_text_integer(dcpar_pieces_count(pieces), sequences), dcpar_text_integer(tokens, text));
+    printf("of these a sample: %s sequences, %s tokens\n", dcpar_text_integer(dcpar_pieces_count(pieces), sequences),
+           dcpar_text_integer(tokens, text));
 }
 
 static dcpar_status train_all(dcpar_comm *world, const dcpar_training *training, const dcpar_profile *profile,
@@ -147,8 +144,8 @@ static dcpar_status train_all(dcpar_comm *world, const dcpar_training *training,
     }
     const bool interrupted = status == DCPAR_INTERRUPTED;
     if (speaks && (status == DCPAR_OK || (interrupted && records[0].count > 0))) {
-        const dcpar_status written = write_report(training, profile, pieces, dcpar_comm_size(world), records, count,
-                                                  interrupted ? NULL : error);
+        const dcpar_status written =
+            write_report(training, profile, pieces, dcpar_comm_size(world), records, count, interrupted ? NULL : error);
         if (!interrupted) status = written;
     }
     for (int32_t i = 0; i < count; ++i) dcpar_record_destroy(&records[i]);

@@ -21,15 +21,15 @@ typedef struct dcpar_training {
     dcpar_piece_options use;        /* what is used of the data; its limit is set by the run */
     bool weigh_sequences;           /* every sequence weighs the same, instead of every token */
     int64_t epochs;
-    int64_t iterations; /* at most; 0: no limit */
-    int64_t tokens;     /* stop when so many have been trained on, earlier sessions included; 0: no limit */
-    int64_t stop_after; /* iterations of this session; 0: no limit */
+    int64_t iterations;       /* at most; 0: no limit */
+    int64_t tokens;           /* stop when so many have been trained on, earlier sessions included; 0: no limit */
+    int64_t stop_after;       /* iterations of this session; 0: no limit */
     int64_t checkpoint_every; /* iterations; 0: only at the end */
-    const char *out;    /* folder; NULL: nothing is written */
-    bool resume;        /* from the checkpoint in `out` */
+    const char *out;          /* folder; NULL: nothing is written */
+    bool resume;              /* from the checkpoint in `out` */
     bool quiet;
     const char *command; /* for the report */
-    bool (*stop)(void); /* true: write a checkpoint and end with DCPAR_INTERRUPTED */
+    bool (*stop)(void);  /* true: write a checkpoint and end with DCPAR_INTERRUPTED */
 } dcpar_training;
 
 /* A rank's whole run; `argument` is a dcpar_training. What people see is printed by rank 0. Collective. */

@@ -31,9 +31,9 @@ typedef struct attention_buffers {
 static int64_t carve_attention(int64_t dim, float *base, attention_buffers *out) {
     const int64_t columns = dim * QUERY_BLOCK, square = KEY_BLOCK * QUERY_BLOCK;
     const int64_t padded = round_to_lanes(dim);
-    const int64_t sizes[8] = {columns, columns, square, square, columns, QUERY_BLOCK * padded, QUERY_BLOCK * padded,
-                              KEY_BLOCK * padded};
-    float **places[8] = {&out->q_columns, &out->o_columns, &out->scores,  &out->d_scores,
+    const int64_t sizes[8] = {
+        columns, columns, square, square, columns, QUERY_BLOCK * padded, QUERY_BLOCK * padded, KEY_BLOCK * padded};
+    float **places[8] = {&out->q_columns,  &out->o_columns, &out->scores,  &out->d_scores,
                          &out->do_columns, &out->q_rows,    &out->do_rows, &out->d_kv};
     int64_t used = 0;
     for (int i = 0; i < 8; ++i) {
@@ -217,8 +217,8 @@ static void attend_block_backward(const attention_head *head, const attention_bu
         for (int64_t lane = 0; lane < lanes; lane += LANES)
             probability_gradients(keys, space->scores + lane, space->d_scores + lane, load(log_sum + lane),
                                   load(delta + lane));
-        add_weighted_rows(keys, queries, dim, space->scores, space->do_rows, space->d_kv,
-                          g->dv + key * head->kv_stride, head->kv_stride);
+        add_weighted_rows(keys, queries, dim, space->scores, space->do_rows, space->d_kv, g->dv + key * head->kv_stride,
+                          head->kv_stride);
         add_weighted_rows(keys, queries, dim, space->d_scores, space->q_rows, space->d_kv,
                           g->dk + key * head->kv_stride, head->kv_stride);
         multiply_block(dim, lanes, keys, k, 1, head->kv_stride, space->d_scores, QUERY_BLOCK, space->o_columns,

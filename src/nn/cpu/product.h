@@ -42,12 +42,23 @@ ALWAYS_INLINE void multiply_strip(const int vectors, int64_t m, int64_t depth, c
     for (; m >= TILE_ROWS; m -= TILE_ROWS, a += a_tile, c += TILE_ROWS * ldc)
         multiply_tile(TILE_ROWS, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add);
     switch (m) {
-    case 1: multiply_tile(1, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add); break;
-    case 2: multiply_tile(2, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add); break;
-    case 3: multiply_tile(3, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add); break;
-    case 4: multiply_tile(4, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add); break;
-    case 5: multiply_tile(5, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add); break;
-    default: break;
+    case 1:
+        multiply_tile(1, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add);
+        break;
+    case 2:
+        multiply_tile(2, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add);
+        break;
+    case 3:
+        multiply_tile(3, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add);
+        break;
+    case 4:
+        multiply_tile(4, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add);
+        break;
+    case 5:
+        multiply_tile(5, vectors, depth, a, a_row, a_column, b, ldb, c, ldc, add);
+        break;
+    default:
+        break;
     }
 }
 
@@ -124,12 +135,12 @@ static void multiply_panels(const dcpar_product *x, const product_block *at, con
     for (int64_t column = 0; column < at->columns; column += PANEL, packed_b += at->depth * PANEL) {
         float *c = x->c + at->row * x->ldc + at->column + column;
         if (column + PANEL <= at->columns) {
-            multiply_strip(TILE_VECTORS, at->rows, at->depth, a->first, a->tile, a->row, a->column, packed_b,
-                           PANEL, c, x->ldc, add);
+            multiply_strip(TILE_VECTORS, at->rows, at->depth, a->first, a->tile, a->row, a->column, packed_b, PANEL, c,
+                           x->ldc, add);
             continue;
         }
-        multiply_strip(TILE_VECTORS, at->rows, at->depth, a->first, a->tile, a->row, a->column, packed_b, PANEL,
-                       edge, PANEL, false);
+        multiply_strip(TILE_VECTORS, at->rows, at->depth, a->first, a->tile, a->row, a->column, packed_b, PANEL, edge,
+                       PANEL, false);
         for (int64_t row = 0; row < at->rows; ++row)
             for (int64_t j = 0; j < at->columns - column; ++j)
                 c[row * x->ldc + j] = (add ? c[row * x->ldc + j] : 0.0f) + edge[row * PANEL + j];
