@@ -393,7 +393,7 @@ static void the_result_is_said_in_one_sentence(void **state) {
     char *text = written(&two_policy_report);
     assert_non_null(strstr(text, "<b>gro\xc3\x9f</b> trained on 3.00\xc2\xa0times as many tokens per second as "
                                  "<b>bucket</b> (3.00\xc2\xa0k against 1.00\xc2\xa0k); its ranks were idle "
-                                 "2.0\xc2\xa0% of the time instead of 20.0\xc2\xa0%."));
+                                 "2.0\xc2\xa0% of the time, and with the latter 20.0\xc2\xa0%."));
     free(text);
     dcpar_report one = two_policy_report;
     one.policy_count = 1;

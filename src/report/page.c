@@ -83,8 +83,8 @@ static void write_comparison(FILE *file, const dcpar_report *report, const dcpar
     write_sentence(file, " (%s against %s)", dcpar_text_count(figures[best].throughput, first),
                    dcpar_text_count(figures[other].throughput, second));
     if (isfinite(known_idle(&figures[best])) && isfinite(known_idle(&figures[other])))
-        write_sentence(file, "; its ranks %s idle %s of the time instead of %s", measured ? "were" : "would be",
-                       dcpar_text_percent(known_idle(&figures[best]), first),
+        write_sentence(file, "; its ranks %s idle %s of the time, and with the latter %s",
+                       measured ? "were" : "would be", dcpar_text_percent(known_idle(&figures[best]), first),
                        dcpar_text_percent(known_idle(&figures[other]), second));
     PUT(".");
 }

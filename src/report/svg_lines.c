@@ -8,7 +8,7 @@
 #include "report/figures.h"
 #include "report/svg.h"
 
-static const double width = 530, height = 290, left = 52, right = 14, top = 12, bottom = 44;
+static const double width = 530, height = 290, left = 52, right = 20, top = 12, bottom = 44;
 enum { policy_colours = 7, most_raw_points = 2000 };
 
 typedef struct point {

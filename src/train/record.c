@@ -25,7 +25,6 @@ dcpar_status dcpar_record_add(dcpar_record *record, const dcpar_report_iteration
 
 dcpar_status dcpar_record_add_timeline(dcpar_record *record, const dcpar_result *result, const dcpar_plan *plan,
                                        const double *times, double planned_step_seconds, dcpar_error *error) {
-    if (record->timeline_count == DCPAR_RECORD_TIMELINES) return DCPAR_OK;
     int64_t count;
     const dcpar_microbatch *microbatches = dcpar_plan_microbatches(plan, &count);
     dcpar_report_box *boxes = malloc((size_t)count * sizeof *boxes);
@@ -43,6 +42,8 @@ dcpar_status dcpar_record_add_timeline(dcpar_record *record, const dcpar_result 
                                       .measured_start = times[2 * i],
                                       .measured_seconds = times[2 * i + 1]};
     }
+    if (record->timeline_count == DCPAR_RECORD_TIMELINES)
+        free((void *)record->timelines[--record->timeline_count].boxes);
     record->timelines[record->timeline_count++] = (dcpar_report_timeline){.iteration = result->iteration,
                                                                           .planned_seconds = result->plan.seconds,
                                                                           .measured_seconds = result->work_seconds,

@@ -21,7 +21,8 @@ void dcpar_record_destroy(dcpar_record *record);
 
 dcpar_status dcpar_record_add(dcpar_record *record, const dcpar_report_iteration *iteration, dcpar_error *error);
 
-/* Adds a timeline: `times` as dcpar_engine_times gives them. */
+/* Adds a timeline, in the last one's place when there are DCPAR_RECORD_TIMELINES: `times` as dcpar_engine_times gives
+ * them. */
 dcpar_status dcpar_record_add_timeline(dcpar_record *record, const dcpar_result *result, const dcpar_plan *plan,
                                        const double *times, double planned_step_seconds, dcpar_error *error);
 

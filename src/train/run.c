@@ -12,7 +12,8 @@
 #include "train/checkpoint.h"
 #include "train/metrics_log.h"
 
-/* Iterations of which the report shows a timeline: not the first, in which memory is touched for the first time. */
+/* The report shows timelines from this iteration on: not of the first, in which memory is touched for the first time.
+ */
 #define FIRST_TIMELINE 1
 
 /* One policy's run on one rank. */
@@ -38,6 +39,7 @@ typedef struct run {
     dcpar_progress progress;
     double *times;
     int64_t times_capacity;
+    int32_t last_timeline_sizes; /* SP sizes of the iteration whose timeline was kept last */
 } run;
 
 /* ------------------------------------------------------------------------------------------------- set-up */
@@ -171,6 +173,28 @@ static dcpar_status run_turns(run *run, dcpar_error *error) {
     return DCPAR_OK;
 }
 
+static int32_t count_sizes(const dcpar_plan *plan) {
+    int64_t count;
+    const dcpar_microbatch *microbatches = dcpar_plan_microbatches(plan, &count);
+    int32_t sizes = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        bool seen = false;
+        for (int64_t j = 0; j < i && !seen; ++j) seen = microbatches[j].sp == microbatches[i].sp;
+        sizes += !seen;
+    }
+    return sizes;
+}
+
+/* The first ones, and at last whichever uses the most SP sizes. The same answer on all ranks. */
+static bool is_worth_a_timeline(run *run) {
+    if (run->iterations < FIRST_TIMELINE) return false;
+    const int32_t sizes = count_sizes(dcpar_engine_plan(run->engine));
+    const bool has_room = run->iterations < FIRST_TIMELINE + DCPAR_RECORD_TIMELINES;
+    if (!has_room && sizes <= run->last_timeline_sizes) return false;
+    run->last_timeline_sizes = sizes;
+    return true;
+}
+
 static dcpar_status keep_timeline(run *run, const dcpar_result *result, dcpar_error *error) {
     int64_t count;
     const dcpar_plan *plan = dcpar_engine_plan(run->engine);
@@ -202,8 +226,7 @@ static dcpar_status report_iteration(run *run, const dcpar_result *result, int64
         .peak_bytes = peak_bytes,
         .predicted_peak_bytes = result->plan.peak_bytes,
     };
-    if (run->iterations >= FIRST_TIMELINE && run->iterations < FIRST_TIMELINE + DCPAR_RECORD_TIMELINES)
-        DCPAR_TRY(keep_timeline(run, result, error));
+    if (is_worth_a_timeline(run)) DCPAR_TRY(keep_timeline(run, result, error));
     if (!run->speaks) return DCPAR_OK;
     char text[80];
     snprintf(text, sizeof text, "loss %.3f, %.0f tokens/s", result->loss, (double)iteration.tokens / result->seconds);
