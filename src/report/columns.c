@@ -27,9 +27,17 @@ static const char *planned_throughput(const dcpar_figures *figures, char *text) 
     return throughput_text(figures, false, text);
 }
 
-static const char *speedup(const dcpar_figures *figures, char text[DCPAR_UNIT_TEXT]) {
-    if (!isfinite(figures->speedup)) return NULL;
-    return strcat(strcpy(text, dcpar_text_fixed(figures->speedup, 2, (char[DCPAR_UNIT_TEXT]){0})), " \xc3\x97");
+static const char *times_text(double times, char text[DCPAR_UNIT_TEXT]) {
+    if (!isfinite(times)) return NULL;
+    return strcat(strcpy(text, dcpar_text_fixed(times, 2, (char[DCPAR_UNIT_TEXT]){0})), " \xc3\x97");
+}
+
+static const char *speedup(const dcpar_figures *figures, char *text) {
+    return figures->measured ? times_text(figures->speedup, text) : NULL;
+}
+
+static const char *planned_speedup(const dcpar_figures *figures, char *text) {
+    return times_text(figures->planned_speedup, text);
 }
 
 static const char *idle(const dcpar_figures *figures, char *text) { return percent_text(figures->idle, text); }
@@ -71,7 +79,8 @@ static const char *tokens(const dcpar_figures *figures, char *text) {
 static const dcpar_column all_columns[] = {
     {"", "tokens/s", true, throughput},
     {"", "planned tokens/s", true, planned_throughput},
-    {"", "speedup", true, speedup},
+    {"speedup", "measured", true, speedup},
+    {"speedup", "planned", true, planned_speedup},
     {"idle", "measured", true, idle},
     {"idle", "planned", true, planned_idle},
     {"seconds an iteration", "measured", true, seconds},

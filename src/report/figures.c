@@ -46,7 +46,7 @@ static double median_error(const dcpar_report_policy *policy, double (*ratio)(co
 
 static dcpar_figures figures_of(const dcpar_report_policy *policy, double *space) {
     weighted_sum rate = {0}, planned_rate = {0}, idle = {0}, planned_idle = {0}, seconds = {0}, planned = {0};
-    dcpar_figures figures = {.iterations = policy->count, .speedup = NAN, .last_loss = NAN};
+    dcpar_figures figures = {.iterations = policy->count, .speedup = NAN, .planned_speedup = NAN, .last_loss = NAN};
     for (int64_t i = 0; i < policy->count; ++i) {
         const dcpar_report_iteration *one = &policy->iterations[i];
         figures.tokens += one->tokens;
@@ -62,7 +62,8 @@ static dcpar_figures figures_of(const dcpar_report_policy *policy, double *space
             figures.planned_peak_bytes = one->predicted_peak_bytes;
     }
     figures.measured = rate.weights > 0;
-    figures.throughput = figures.measured ? mean(&rate) : mean(&planned_rate);
+    figures.planned_throughput = mean(&planned_rate);
+    figures.throughput = figures.measured ? mean(&rate) : figures.planned_throughput;
     figures.idle = mean(&idle);
     figures.planned_idle = mean(&planned_idle);
     figures.seconds = mean(&seconds);
@@ -81,9 +82,11 @@ dcpar_status dcpar_figures_make(const dcpar_report *report, dcpar_figures *figur
     for (int32_t i = 0; i < report->policy_count; ++i) figures[i] = figures_of(&report->policies[i], space);
     free(space);
     const int32_t baseline = dcpar_report_baseline(report);
-    for (int32_t i = 0; baseline >= 0 && i < report->policy_count; ++i)
+    for (int32_t i = 0; baseline >= 0 && i < report->policy_count; ++i) {
+        figures[i].planned_speedup = figures[i].planned_throughput / figures[baseline].planned_throughput;
         if (figures[i].measured == figures[baseline].measured)
             figures[i].speedup = figures[i].throughput / figures[baseline].throughput;
+    }
     return DCPAR_OK;
 }
 

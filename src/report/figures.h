@@ -9,7 +9,8 @@ typedef struct dcpar_figures {
     int64_t iterations, tokens;
     bool measured;                   /* false: throughput is planned, because nothing was measured */
     double throughput;               /* sum of tokens / sum of seconds */
-    double speedup;                  /* over the baseline's throughput; NAN without a baseline */
+    double planned_throughput;       /* sum of tokens / sum of planned seconds */
+    double speedup, planned_speedup; /* over the baseline's; NAN without a baseline */
     double idle, planned_idle;       /* of all rank-seconds: means weighted with each iteration's seconds */
     double seconds, planned_seconds; /* mean of an iteration */
     double error, memory_error;      /* medians over iterations of |planned / measured - 1| */

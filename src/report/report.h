@@ -75,8 +75,8 @@ typedef struct dcpar_report {
  * no regular file. */
 dcpar_status dcpar_report_write(const dcpar_report *report, const char *path, dcpar_error *error);
 
-/* Prints one row per policy: tokens/s, speedup, idle measured and planned, an iteration's seconds, last loss. Columns
- * of which nothing is known are left out. DCPAR_IO when `file` cannot be written. */
+/* Prints one row per policy: tokens/s, speedup and idle measured and planned, an iteration's seconds, last loss.
+ * Columns of which nothing is known are left out. DCPAR_IO when `file` cannot be written. */
 dcpar_status dcpar_report_print_table(FILE *file, const dcpar_report *report, dcpar_error *error);
 
 #endif
