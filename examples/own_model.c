@@ -1,4 +1,5 @@
-/* Your own model and your own loop, with dcpar: the lines that were added end in "dcpar".
+/* Your own model and your own loop, with dcpar: the ten lines that plan and step end in "dcpar". Around them stand
+ * what C asks for, declarations and clean-up, and the options.
  *
  *     cc own_model.c $(pkg-config --cflags --libs dcpar) -lm && ./a.out
  *

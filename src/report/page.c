@@ -268,9 +268,10 @@ static void write_timeline_caption(FILE *file, const dcpar_report_timeline *time
         token_sum += timeline->boxes[i].tokens;
         sequence_sum += timeline->boxes[i].sequences;
     }
-    PUT("<figcaption>Iteration %lld: %s tokens in %s sequences, %s micro-batches</figcaption>\n",
+    PUT("<figcaption>Iteration %lld: %s tokens in %s sequence%s, %s micro-batch%s</figcaption>\n",
         (long long)timeline->iteration, dcpar_text_integer(token_sum, tokens),
-        dcpar_text_integer(sequence_sum, sequences), dcpar_text_integer(timeline->count, count));
+        dcpar_text_integer(sequence_sum, sequences), sequence_sum == 1 ? "" : "s",
+        dcpar_text_integer(timeline->count, count), timeline->count == 1 ? "" : "es");
 }
 
 /* A hatch for idle time; pictures refer to it by name. */
