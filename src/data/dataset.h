@@ -44,7 +44,15 @@ uint64_t dcpar_dataset_fingerprint(const dcpar_dataset *dataset);
 const char *dcpar_dataset_describe(const dcpar_dataset *dataset);
 
 /* Reads LENGTHS: a text file of one integer a line ("-" is standard input), a .npy file of integers (any integer type,
- * one dimension, little or big endian), or any dataset that dcpar_dataset_open takes.
+ * one dimension, little or big endian), any dataset that dcpar_dataset_open takes, or lengths drawn from a
+ * distribution:
+ *
+ *     lognormal:mean=M,sigma=S                         exp(normal) with this mean; sigma is the normal's deviation
+ *     bimodal:short=M,long=M,share=Q,sigma=S           two of them; Q of the sequences are of the long kind
+ *     uniform:max=N    zipf:exponent=A,max=N           a density of x^-A    pareto:alpha=A    P(> x) = (min / x)^A
+ *
+ * each with count=100000, min=1, max=2^40 and seed=0, where not given; what falls outside becomes min or max. A row's
+ * length depends on the seed and the row alone. A file of such a name is read as "./lognormal:...".
  *
  * Refused as DCPAR_INVALID, naming the file and the line (from 1) or row (from 0): a text line that is not an integer,
  * a negative length, one above 2^40. Zeros are kept (the planner counts them as dropped: "empty"). In text a last
@@ -52,5 +60,8 @@ const char *dcpar_dataset_describe(const dcpar_dataset *dataset);
  * without lengths gives *count = 0 and is no error. *lengths is malloc'ed, never NULL; the caller frees it. Memory: 8
  * bytes a length. */
 dcpar_status dcpar_lengths_read(const char *path, int64_t **lengths, int64_t *count, dcpar_error *error);
+
+/* Whether LENGTHS names a distribution, not a file. */
+bool dcpar_lengths_is_drawn(const char *text);
 
 #endif

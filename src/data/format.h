@@ -41,6 +41,9 @@ const dcpar_format *dcpar_format_find(const char *path);
 dcpar_status dcpar_lengths_read_text(int file, const char *path, int64_t **lengths, int64_t *count, dcpar_error *error);
 dcpar_status dcpar_lengths_read_npy(int file, const char *path, int64_t **lengths, int64_t *count, dcpar_error *error);
 
+/* Lengths drawn from the distribution that `text` names, as dcpar_lengths_read. */
+dcpar_status dcpar_lengths_draw(const char *text, int64_t **lengths, int64_t *count, dcpar_error *error);
+
 /* Whether the file starts as .npy files do; false for what cannot be read twice, a pipe. */
 bool dcpar_lengths_is_npy(int file);
 

@@ -19,6 +19,7 @@ static dcpar_status read_dataset(const char *path, int64_t **lengths, int64_t *c
 
 dcpar_status dcpar_lengths_read(const char *path, int64_t **lengths, int64_t *count, dcpar_error *error) {
     if (strcmp(path, "-") == 0) return dcpar_lengths_read_text(STDIN_FILENO, "standard input", lengths, count, error);
+    if (dcpar_lengths_is_drawn(path)) return dcpar_lengths_draw(path, lengths, count, error);
     if (dcpar_format_find(path) != NULL) return read_dataset(path, lengths, count, error);
     int file = -1;
     DCPAR_TRY(dcpar_file_open(path, &file, error));
