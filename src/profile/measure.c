@@ -242,16 +242,15 @@ static dcpar_status measure_size(profiler *state, int32_t sp, const int64_t *len
     return status;
 }
 
-/* A length alone says nothing about what lies above it. Where one length fits into memory and longer ones do not, the
- * length in the middle is the next to be measured; returns 0 where that is not so, or not worth the time. */
+/* Memory is not a line: what is measured says little of what lies far above it. Where a length fits and longer ones do
+ * not, the length in the middle is the next to be measured; returns 0 where that is not so, or not worth the time. */
 static int64_t length_between(const profiler *state, int32_t sp) {
     int64_t fits = 0, too_long = DCPAR_LENGTH_MAX;
     for (int64_t i = 0; i < state->count; ++i) {
         const dcpar_profile_row *row = &state->rows[i];
-        if (row->sp != sp) continue;
-        if (row->fits && fits > 0 && row->length != fits) return 0;
-        if (row->fits) fits = row->length;
-        if (!row->fits && row->batch == 1 && row->length < too_long) too_long = row->length;
+        if (row->sp != sp || row->batch != 1) continue;
+        if (row->fits && row->length > fits) fits = row->length;
+        if (!row->fits && row->length < too_long) too_long = row->length;
     }
     if (fits == 0 || too_long == DCPAR_LENGTH_MAX) return 0;
     const int64_t middle = (fits + (too_long - fits) / 2) / sp * sp;

@@ -29,14 +29,17 @@ static dcpar_status get_pieces(dcpar_comm *world, const dcpar_training *training
                                &options, pieces, error);
 }
 
-/* The longest of the sequences that are used: no need to profile beyond. */
-static int64_t longest_used(const dcpar_training *training) {
-    const int64_t *lengths = dcpar_dataset_lengths(training->dataset);
+/* Profiles from the shortest to the longest of the sequences that are used: no need to measure beyond. Below the
+ * shortest measured length the shortest is charged, which plans more memory than is used, so that is measured, too. */
+static void set_lengths(const dcpar_training *training, dcpar_measure_options *options) {
+    const int64_t *lengths = dcpar_dataset_lengths(training->dataset), truncate = training->use.truncate;
     int64_t longest = 1;
-    for (int64_t i = 0; i < dcpar_dataset_count(training->dataset); ++i)
+    for (int64_t i = 0; i < dcpar_dataset_count(training->dataset); ++i) {
         if (lengths[i] > longest) longest = lengths[i];
-    const int64_t truncate = training->use.truncate;
-    return truncate > 0 && longest > truncate ? truncate : longest;
+        if (lengths[i] > 0 && lengths[i] < options->shortest) options->shortest = lengths[i];
+    }
+    options->longest = truncate > 0 && longest > truncate ? truncate : longest;
+    if (options->shortest > options->longest) options->shortest = options->longest;
 }
 
 /* Measures a profile, unless one was given. */
@@ -57,7 +60,7 @@ static dcpar_status get_profile(dcpar_comm *world, const dcpar_training *trainin
     options.progress = dcpar_progress_profile;
     options.progress_context = &progress;
     options.stop = training->stop;
-    options.longest = longest_used(training);
+    set_lengths(training, &options);
     dcpar_status status = dcpar_model_profile(world, training->model, training->memory, &options, measured, error);
     dcpar_progress_finish(&progress);
     if (status == DCPAR_OK && training->out != NULL && dcpar_comm_rank(world) == 0) {
