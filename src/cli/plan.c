@@ -88,7 +88,8 @@ static int run(int count, char **words) {
     const cli_verb *verb = &cli_verb_plan;
     const int parsed = cli_parse(verb, count, words, options, &arguments.lengths, 1);
     if (parsed >= 0) return parsed;
-    if (arguments.lengths == NULL) return cli_refuse(verb, "LENGTHS is missing: a file of lengths, -, data or a distribution");
+    if (arguments.lengths == NULL)
+        return cli_refuse(verb, "LENGTHS is missing: a file of lengths, -, data or a distribution");
     if (arguments.profile == NULL) return cli_refuse(verb, "--profile is missing");
     int missing = dcpar_lengths_is_drawn(arguments.lengths) ? -1 : cli_require_file(verb, arguments.lengths);
     if (missing < 0) missing = cli_require_file(verb, arguments.profile);

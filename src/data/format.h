@@ -37,7 +37,8 @@ extern const dcpar_format dcpar_format_folder, dcpar_format_fasta, dcpar_format_
 /* The format that recognises `path`, or NULL. */
 const dcpar_format *dcpar_format_find(const char *path);
 
-/* The two kinds of LENGTHS that are not datasets; `file` is open, `path` is for messages. As dcpar_lengths_read. */
+/* The two kinds of LENGTHS that are files but not datasets; `file` is open, `path` is for messages. As
+ * dcpar_lengths_read. */
 dcpar_status dcpar_lengths_read_text(int file, const char *path, int64_t **lengths, int64_t *count, dcpar_error *error);
 dcpar_status dcpar_lengths_read_npy(int file, const char *path, int64_t **lengths, int64_t *count, dcpar_error *error);
 

@@ -39,7 +39,6 @@ static void set_lengths(const dcpar_training *training, dcpar_measure_options *o
         if (lengths[i] > 0 && lengths[i] < options->shortest) options->shortest = lengths[i];
     }
     options->longest = truncate > 0 && longest > truncate ? truncate : longest;
-    if (options->shortest > options->longest) options->shortest = options->longest;
 }
 
 /* Measures a profile, unless one was given. */
